@@ -17,13 +17,15 @@
 //! of their values.
 //!
 //! `expressions` has the locations of regular expressions, `nested_scripts` the applications of
-//! PHP within a location, and `front_script` the script that answers for missing files.
+//! PHP within a location, `front_script` the script that answers for missing files, and
+//! `behind_scripts` the guards of scripts.
 //!
 //! `partial` takes out what is refused, and closes what that would open.
 //!
 //! A directive that changes responses is translated or refused. One that only tunes nginx is left
 //! out, and a comment in the output names it.
 
+mod behind_scripts;
 mod block;
 mod cache;
 pub mod caddy;

@@ -322,7 +322,7 @@ fn remarks(map: &ValueMap, mount: &Mount, report: &mut Report) {
         );
     }
     let has_pages = ["files", "root"].iter().any(|key| mount.key(key).is_some());
-    if map.subject == Some(Subject::Path) && has_pages {
+    if matches!(map.subject, Some(Subject::Path | Subject::File)) && has_pages {
         let text = "the path is that of the request: GET / has not the value of its page, such as /index.html, and \
                     neither have paths that the last file of try_files answers";
         report.remark(&map.at, text);

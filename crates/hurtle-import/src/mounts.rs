@@ -298,8 +298,10 @@ impl<'a, 'b> Mounts<'a, 'b> {
     /// Marks mounts of `^~` as final, which no mount with an expression precedes.
     pub(super) fn finals(&mut self) {
         let is_final = |mount: &Mount| {
-            let of_mount = |one: &&Placed<'_>| mount.is_of(one.path, false);
-            self.placed.iter().find(of_mount).is_some_and(|one| one.modifier == Modifier::Final)
+            // A location with `=` may have the same path, and its own mount.
+            let is_of_mount =
+                |one: &Placed<'_>| one.modifier == Modifier::Final && mount.is_of(one.path, false);
+            self.placed.iter().any(is_of_mount)
         };
         for mount in self.site.mounts.iter_mut().filter(|mount| is_final(mount)) {
             put(&mut mount.place, "final", true);

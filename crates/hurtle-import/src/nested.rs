@@ -53,9 +53,16 @@ fn server(block: &[Directive]) -> Vec<Directive> {
     };
     // nginx tries the expressions of one location for its paths alone. So do expressions of the
     // server, if all other locations are final.
-    let makes_final = block.iter().filter(outer).count() == 1 && !has_regex;
-    let is_alone = !block.iter().any(|d| outer(&d)) || makes_final;
-    if !is_alone {
+    let outers: Vec<&Directive> = block.iter().filter(outer).collect();
+    let has_rest = block.iter().any(|d| prefix(d) == Some("/"));
+    let (makes_final, rest) = match outers.as_slice() {
+        [one] if !has_regex && !has_rest => {
+            let rest = rest_of_paths(block, one);
+            (rest.is_some(), rest)
+        }
+        outers => (outers.len() == 1 && !has_regex, None),
+    };
+    if !outers.is_empty() && !makes_final {
         return block.to_vec();
     }
     let paths: Vec<&str> = block.iter().filter_map(prefix).collect();
@@ -77,7 +84,22 @@ fn server(block: &[Directive]) -> Vec<Directive> {
             None => rewritten.push(d.clone()),
         }
     }
+    rewritten.extend(rest);
     rewritten
+}
+
+/// The final location of all paths that no location of a server with files is for; `None`: they
+/// are answered otherwise, or there is no directory for them. `other`: where remarks lead.
+fn rest_of_paths(server: &[Directive], other: &Directive) -> Option<Directive> {
+    let is_own = |d: &Directive| matches!(&*d.name, "try_files" | "return" | "if");
+    let has_files = server.iter().any(|d| d.name == "root") && !server.iter().any(is_own);
+    let rest = Directive {
+        name: "location".to_owned(),
+        args: Vec::new(),
+        block: Some(Vec::new()),
+        at: other.at.clone(),
+    };
+    has_files.then(|| at(&rest, "/", true))
 }
 
 /// Returns whether all locations within a location are for its paths, and inherit nothing but

@@ -39,17 +39,14 @@ fn rewrite<'a>(
         return None;
     };
     let known = regex::pattern(d.arg(0));
-    let (pattern, is_exact) = match &known {
-        Some(pattern) => (pattern.clone(), true),
-        None => (regex::beginning(d.arg(0)) + "**", false),
-    };
-    if let Some((_, path)) = location
-        && !fixed(&pattern).starts_with(path.trim_end_matches('/'))
-        && (is_exact || !path.starts_with(fixed(&pattern)))
+    let pattern = known.clone().unwrap_or_else(|| regex::beginning(d.arg(0)) + "**");
+    if let Some((modifier, path)) = location
+        && !meets(&pattern, modifier, path)
     {
         report.refuse(d, format!("it cannot match in the location {path}"));
         return None;
     }
+    let is_exact = known.is_some() && location.is_none_or(|at| is_within(&pattern, at));
     let is_url = ["http://", "https://", "{scheme}://"].iter().any(|begin| to.starts_with(begin));
     let status = match (d.arg(2), is_url) {
         ("permanent", _) => Some(301),
@@ -57,9 +54,9 @@ fn rewrite<'a>(
         _ => None,
     };
     let mut keys = Keys::new();
-    match known {
-        Some(pattern) => put(&mut keys, "match", pattern),
-        None => put(&mut keys, "match", expression(d, location, report)?),
+    match is_exact {
+        true => put(&mut keys, "match", pattern.clone()),
+        false => put(&mut keys, "match", expression(d, location, report)?),
     }
     match status {
         Some(status) => {
@@ -72,6 +69,24 @@ fn rewrite<'a>(
     let target = status.is_none().then_some(path);
     let location = location.map(|(modifier, path)| (modifier, path.to_owned()));
     Some(Rule { at: d, location, pattern, is_exact, target, keys })
+}
+
+/// `true` if a pattern may match a path of a location.
+fn meets(pattern: &str, modifier: Modifier, path: &str) -> bool {
+    let fixed = fixed(pattern);
+    let is_open = fixed.len() < pattern.len();
+    match modifier {
+        Modifier::Exact => pattern == path || (is_open && path.starts_with(fixed)),
+        _ => fixed.starts_with(path) || (is_open && path.starts_with(fixed)),
+    }
+}
+
+/// `true` if a pattern matches no path outside of a location.
+fn is_within(pattern: &str, (modifier, path): (Modifier, &str)) -> bool {
+    match modifier {
+        Modifier::Exact => pattern == path,
+        _ => fixed(pattern).starts_with(path),
+    }
 }
 
 /// The conditions of a regular expression, for the paths of its location.

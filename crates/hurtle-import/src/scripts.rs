@@ -282,13 +282,15 @@ fn without_scripts(at: &Directive, mount: &mut Mount, scripts: &Expression, repo
 
 /// Names the paths of which hurtle runs another script than nginx, or none.
 fn beyond_scripts(at: &Directive, names: &ScriptNames, report: &mut Report) {
-    if *names != ScriptNames::All || at.arg(0) != "~" {
+    if *names != ScriptNames::All {
         return;
     }
-    report.remark(
-        at,
-        "GET /x.PHP of a missing file is 404; nginx asks the location of shorter paths, such as /",
-    );
+    if at.arg(0) == "~" {
+        report.remark(
+            at,
+            "GET /x.PHP of a missing file is 404; nginx asks the location of shorter paths, such as /",
+        );
+    }
     if at.arg(1).ends_with(r"\.php$") {
         let text = "GET /x.php/y runs x.php with PATH_INFO; nginx asks the location of shorter paths, such as /";
         report.remark(at, text);

@@ -135,6 +135,7 @@ pub(super) fn server<'a>(
     mounts.add_within();
     mounts.scripts_of_directories(report);
     mounts.check(report);
+    mounts.guard_behind_scripts(report);
     mounts.bare_directories(report);
     mounts.by_values(&block.scope().value_maps, report);
     mounts.satisfy_any(at, report);

@@ -13,6 +13,8 @@ pub(super) enum Subject {
     Client,
     /// The decoded path.
     Path,
+    /// The file of the path, with its directory.
+    File,
     /// The path and the query as sent.
     Target,
     /// The whole query.
@@ -36,7 +38,8 @@ impl Subject {
             "host" => Some(Subject::Host),
             "scheme" => Some(Subject::Scheme),
             "remote_addr" => Some(Subject::Client),
-            "uri" | "document_uri" | "request_filename" => Some(Subject::Path),
+            "uri" | "document_uri" => Some(Subject::Path),
+            "request_filename" => Some(Subject::File),
             "request_uri" => Some(Subject::Target),
             "args" | "query_string" | "is_args" => Some(Subject::Query),
             _ => {
@@ -109,7 +112,14 @@ impl Subject {
                     words.iter().map(|word| self.equals(word, ignores_case)).collect();
                 Some(each?.into_iter().flatten().collect())
             }
-            Subject::Path => Some(vec![one("regex", without_lead(&written))]),
+            Subject::Path => {
+                let flag = if ignores_case { "(?i)" } else { "" };
+                Some(vec![one("regex", format!("{flag}{}", without_lead(text)))])
+            }
+            Subject::File if is_end_of_name(without_lead(text)) => {
+                let flag = if ignores_case { "(?i)" } else { "" };
+                Some(vec![one("regex", format!("{flag}{}", without_lead(text)))])
+            }
             Subject::Target => self.target(&written),
             Subject::Named(kind, name) => {
                 let table = Table::from_iter([("regex".to_owned(), Value::from(written))]);
@@ -119,7 +129,7 @@ impl Subject {
                 }
                 Some(any)
             }
-            Subject::Client | Subject::Query => None,
+            Subject::Client | Subject::Query | Subject::File => None,
         }
     }
 
@@ -191,7 +201,7 @@ fn value(kind: &str, name: &str, value: impl Into<Value>) -> Table {
 }
 
 /// A text within an expression.
-fn escaped(text: &str) -> String {
+pub(super) fn escaped(text: &str) -> String {
     let mut out = String::new();
     for c in text.chars() {
         if c.is_ascii_punctuation() && !"/-_".contains(c) {
@@ -211,12 +221,34 @@ fn words(text: &str) -> Option<Vec<&str>> {
 }
 
 /// An expression without the `^.*` at its begin, which matches any directory before a path.
-fn without_lead(text: &str) -> String {
-    let (flag, rest) = match text.strip_prefix("(?i)") {
-        Some(rest) => ("(?i)", rest),
-        None => ("", text),
-    };
-    let rest =
-        ["^.*?", "^.*", "^.+"].iter().find_map(|lead| rest.strip_prefix(lead)).unwrap_or(rest);
-    format!("{flag}{rest}")
+fn without_lead(text: &str) -> &str {
+    ["^.*?", "^.*", "^.+"].iter().find_map(|lead| text.strip_prefix(lead)).unwrap_or(text)
+}
+
+/// `true`: an expression matches a text by its end behind the last slash, so that it matches the
+/// name of a file where it matches the path.
+fn is_end_of_name(text: &str) -> bool {
+    let Some(text) = text.strip_suffix('$') else { return false };
+    let mut chars = text.strip_prefix('/').unwrap_or(text).chars();
+    let mut depth = 0_i32;
+    let mut is_class = false;
+    while let Some(c) = chars.next() {
+        match c {
+            '\\' if chars.next().is_some_and(|next| next != '/' && next.is_ascii_punctuation()) => {
+            }
+            '[' if !is_class => is_class = true,
+            ']' if is_class => is_class = false,
+            // A range such as `+-9` has the slash.
+            '-' if is_class => return false,
+            c if c.is_ascii_alphanumeric() || "-_".contains(c) => {}
+            _ if is_class => return false,
+            '(' => depth += 1,
+            ')' => depth -= 1,
+            // A choice outside of groups has another end.
+            '|' if depth > 0 => {}
+            '?' | ':' | '*' | '+' | '{' | '}' | ',' => {}
+            _ => return false,
+        }
+    }
+    true
 }

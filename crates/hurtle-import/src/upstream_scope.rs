@@ -142,33 +142,57 @@ impl UpstreamScope {
     fn param(&mut self, d: &Directive, server_name: Option<&str>, report: &mut Report) {
         let (name, value) = (d.arg(0), d.arg(1));
         // Those of fastcgi_params and uwsgi_params, which hurtle makes itself.
-        if has_variable(value) {
-            let is_usual = OWN_PARAMS.contains(&name) || USUAL_PARAMS.contains(&name);
+        let usual = USUAL_PARAMS.iter().find(|(usual, _)| *usual == name);
+        let is_host = name == "HTTP_HOST" && matches!(value, "$host" | "$http_host");
+        match usual {
+            Some((_, values)) if has_variable(value) => self.usual_param(d, values, report),
+            Some(_) if !self.takes_constant(name) => {}
+            None if OWN_PARAMS.contains(&name) && has_variable(value) => {}
             // As Debian's fastcgi_params has it.
-            let is_host = name == "HTTP_HOST" && matches!(value, "$host" | "$http_host");
-            if is_host {
-                report.general(format!(
-                    "{} HTTP_HOST: applications get Host as the client sent it, with its port",
-                    d.name
-                ));
-            } else if (name, value) == ("SERVER_NAME", "$server_name") {
-                report.general(format!(
-                    "{} SERVER_NAME: applications get the name that the client asked, such as that of GET / with \
-                     Host: www.a.example; nginx writes the first server_name",
-                    d.name
-                ));
-            } else if !is_usual && !self.field(name, value, server_name) {
-                report.refuse(d, "it needs variables");
+            None if is_host => report.general(format!(
+                "{} HTTP_HOST: applications get Host as the client sent it, with its port",
+                d.name
+            )),
+            None if has_variable(value) => {
+                if !self.field(name, value, server_name) {
+                    report.refuse(d, "it needs variables");
+                }
             }
-        } else if !USUAL_PARAMS.contains(&name) || self.takes_constant(name) {
-            self.params.edit().insert(name.to_owned(), value.to_owned());
+            _ => drop(self.params.edit().insert(name.to_owned(), value.to_owned())),
         }
+    }
+
+    /// Takes a variable that hurtle gives to applications, if its value is one of these.
+    fn usual_param(&mut self, d: &Directive, values: &[&str], report: &mut Report) {
+        let (name, value) = (d.arg(0), d.arg(1));
+        let is_version = name == "SERVER_SOFTWARE" && value.contains("$nginx_version");
+        if !is_version && !values.contains(&value) {
+            let why = format!(
+                "hurtle gives applications {name} itself, with the value {}: write that, or a constant",
+                values.first().copied().unwrap_or_default()
+            );
+            return report.refuse(d, why);
+        }
+        // The last value counts, unless it is empty.
+        if d.arg(2) != "if_not_empty" {
+            self.params.edit().remove(name);
+        }
+        let difference = match (name, value) {
+            ("SERVER_NAME", "$server_name") => {
+                "the name that the client asked, such as that of GET / with Host: www.a.example; nginx writes the first \
+                 server_name"
+            }
+            ("SERVER_NAME", "$http_host") => "the name that the client asked, without the port",
+            _ => return,
+        };
+        report.general(format!("{} {name}: applications get {difference}", d.name));
     }
 
     /// Returns whether an application gets this constant, although hurtle has a value of its own.
     fn takes_constant(&self, name: &str) -> bool {
         // A script has its own name; an application behind uWSGI may be anywhere.
-        self.kinds.param == UWSGI.param && matches!(name, "SCRIPT_NAME" | "HTTPS")
+        CONSTANT_PARAMS.contains(&name)
+            || (self.kinds.param == UWSGI.param && name == "SCRIPT_NAME")
     }
 
     /// Translates a field of the request with variables. `false`: it is another parameter.
@@ -195,29 +219,46 @@ fn time_limit(d: &Directive, report: &mut Report) -> Option<u64> {
 }
 
 /// Variables that depend on the path, which hurtle finds itself.
-const OWN_PARAMS: &[&str] = &["SCRIPT_FILENAME", "PATH_INFO", "PATH_TRANSLATED", "UWSGI_SCHEME"];
+const OWN_PARAMS: &[&str] = &["SCRIPT_FILENAME", "PATH_INFO", "PATH_TRANSLATED"];
 
-/// Variables that hurtle gives to every application.
-const USUAL_PARAMS: &[&str] = &[
+/// Variables that hurtle gives to every application, with the values of nginx that are alike.
+const USUAL_PARAMS: &[(&str, &[&str])] = &[
+    ("QUERY_STRING", &["$query_string", "$args"]),
+    ("REQUEST_METHOD", &["$request_method"]),
+    ("CONTENT_TYPE", &["$content_type", "$http_content_type"]),
+    ("CONTENT_LENGTH", &["$content_length", "$http_content_length"]),
+    ("SCRIPT_NAME", &["$fastcgi_script_name", "$script_name", "$document_uri", "$uri"]),
+    ("REQUEST_URI", &["$request_uri"]),
+    ("DOCUMENT_URI", &["$document_uri", "$uri"]),
+    ("DOCUMENT_ROOT", &["$document_root", "$realpath_root"]),
+    ("SERVER_PROTOCOL", &["$server_protocol"]),
+    ("REQUEST_SCHEME", &["$scheme"]),
+    ("UWSGI_SCHEME", &["$scheme"]),
+    ("HTTPS", &["$https"]),
+    ("GATEWAY_INTERFACE", &["CGI/1.1"]),
+    ("SERVER_SOFTWARE", &["nginx/$nginx_version"]),
+    ("REMOTE_ADDR", &["$remote_addr"]),
+    ("REMOTE_PORT", &["$remote_port"]),
+    ("REMOTE_USER", &["$remote_user"]),
+    ("SERVER_ADDR", &["$server_addr"]),
+    ("SERVER_PORT", &["$server_port"]),
+    ("SERVER_NAME", &["$server_name", "$host", "$http_host"]),
+    ("REDIRECT_STATUS", &["200"]),
+    ("HTTP_PROXY", &["\"\""]),
+];
+
+/// Variables of these whose constants applications get, such as those behind another proxy.
+const CONSTANT_PARAMS: &[&str] = &[
     "QUERY_STRING",
-    "REQUEST_METHOD",
-    "CONTENT_TYPE",
-    "CONTENT_LENGTH",
-    "SCRIPT_NAME",
     "REQUEST_URI",
     "DOCUMENT_URI",
-    "DOCUMENT_ROOT",
-    "SERVER_PROTOCOL",
     "REQUEST_SCHEME",
+    "UWSGI_SCHEME",
     "HTTPS",
-    "GATEWAY_INTERFACE",
-    "SERVER_SOFTWARE",
     "REMOTE_ADDR",
     "REMOTE_PORT",
     "REMOTE_USER",
     "SERVER_ADDR",
     "SERVER_PORT",
     "SERVER_NAME",
-    "REDIRECT_STATUS",
-    "HTTP_PROXY",
 ];

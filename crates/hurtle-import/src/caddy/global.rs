@@ -3,6 +3,7 @@
 use toml::Value;
 
 use super::condition::networks;
+use super::order;
 use super::proxy::duration;
 use crate::mount::{Keys, ServerConfig, put, put_list};
 use crate::report::Report;
@@ -12,7 +13,6 @@ use crate::syntax::Directive;
 const TUNING: &[&str] = &[
     "admin",
     "debug",
-    "default_bind",
     "default_sni",
     "grace_period",
     "key_type",
@@ -20,7 +20,6 @@ const TUNING: &[&str] = &[
     "metrics",
     "ocsp_interval",
     "ocsp_stapling",
-    "order",
     "persist_config",
     "preferred_chains",
     "renew_interval",
@@ -40,6 +39,8 @@ pub(super) const BY_DNS: &str = "Caddy proves the names by DNS. hurtle does so b
 pub(super) struct Global {
     pub(super) http_port: String,
     pub(super) https_port: String,
+    /// Addresses of sites without `bind`; empty: all interfaces.
+    pub(super) default_bind: Vec<String>,
     email: Option<String>,
     authority: Option<(String, Option<String>)>,
     /// `false`: names get no certificates by themselves.
@@ -58,6 +59,7 @@ pub(super) fn read(blocks: &[Directive], report: &mut Report) -> Global {
     let mut global = Global {
         http_port: "80".to_owned(),
         https_port: "443".to_owned(),
+        default_bind: Vec::new(),
         email: None,
         authority: None,
         is_automatic: true,
@@ -83,6 +85,15 @@ impl Global {
             "email" => self.email = Some(value),
             "http_port" => self.http_port = value,
             "https_port" => self.https_port = value,
+            "default_bind" => self.default_bind.clone_from(&d.args),
+            "order" if order::is_usual(&d.args) => {}
+            "order" => {
+                return Err(
+                    "hurtle sorts directives in Caddy's own order: write them in a `route`, which \
+                     keeps the order written"
+                        .to_owned(),
+                );
+            }
             "local_certs" => self.is_local = true,
             "acme_ca" => self.authority = Some((value, None)),
             "acme_ca_root" => {

@@ -2,7 +2,7 @@
 
 use super::address;
 use super::global::Global;
-use super::sites::listeners;
+use super::sites::{self, listeners};
 use crate::report::Report;
 use crate::syntax::Directive;
 
@@ -25,8 +25,7 @@ pub(super) fn listener(d: &Directive, global: &Global, report: &mut Report) -> O
     if !addresses.iter().all(|address| address.host.is_empty() && !address.is_tls) {
         return None;
     }
-    let bind = d.children().iter().filter(|line| line.name == "bind");
-    let interfaces: Vec<String> = bind.flat_map(|line| line.args.iter().cloned()).collect();
+    let interfaces = sites::interfaces(d, global);
     let unknown = match path {
         Some(_) => "an empty 200",
         None => "the metrics",

@@ -54,6 +54,20 @@ pub(super) fn is_known(name: &str) -> bool {
     ORDER.contains(&canonical(name)) || known.contains(&name)
 }
 
+/// `true`: the option `order` with these arguments leaves a directive at its place, or moves one
+/// that is refused wherever it is used.
+pub(super) fn is_usual(args: &[String]) -> bool {
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    match args.as_slice() {
+        [name, ..] if !is_known(name) => true,
+        [name, "first"] => place(name) == 0,
+        [name, "last"] => place(name) == ORDER.len(),
+        [name, "before", other] => place(name) + 1 == place(other),
+        [name, "after", other] => place(other) + 1 == place(name),
+        _ => false,
+    }
+}
+
 fn place(name: &str) -> usize {
     let name = canonical(name);
     // `file_server` and `acme_server` are last.

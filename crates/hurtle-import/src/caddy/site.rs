@@ -5,6 +5,7 @@ use super::block;
 use super::errors;
 use super::global::{BY_DNS, Global};
 use super::parts::Parts;
+use super::sites;
 use crate::mount::{Keys, Site, put};
 use crate::report::Report;
 use crate::syntax::Directive;
@@ -14,7 +15,7 @@ use crate::syntax::Directive;
 pub(super) struct CaddySite<'d> {
     pub(super) at: &'d Directive,
     pub(super) addresses: Vec<Address>,
-    /// Addresses of `bind`; empty: all interfaces.
+    /// Addresses of `bind` or `default_bind`; empty: all interfaces.
     pub(super) interfaces: Vec<String>,
     pub(super) site: Site,
     /// `Some`: requests are logged, to this file or stream.
@@ -46,10 +47,9 @@ pub(super) fn translate<'d>(
     let mut parts = Parts { host, is_clear, has_proxies, ..Parts::default() };
     let is_redirect = is_redirect(d, &addresses);
     let mut site = Site::default();
-    let (mut interfaces, mut log) = (Vec::new(), None);
+    let mut log = None;
     for line in d.children() {
         match line.name.as_str() {
-            "bind" => interfaces.extend(line.args.iter().cloned()),
             "log" => log = Some(access_log(line, report)),
             "tls" => tls(line, &addresses, &mut site.tls, global, report),
             _ => {}
@@ -72,6 +72,7 @@ pub(super) fn translate<'d>(
     site.headers = parts.headers.all();
     site.rules = [parts.rules, named.rules].concat();
     site.mounts = [parts.mounts, named.mounts].concat();
+    let interfaces = sites::interfaces(d, global);
     CaddySite { at: d, addresses, interfaces, site, log, is_redirect }
 }
 

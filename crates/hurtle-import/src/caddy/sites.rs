@@ -5,6 +5,7 @@ use super::global::Global;
 use super::site::{CaddySite, Log};
 use crate::mount::{Keys, ServerConfig, Site, put, put_list};
 use crate::report::Report;
+use crate::syntax::Directive;
 
 /// A site with its addresses of one channel.
 struct Part {
@@ -163,6 +164,13 @@ fn finish(part: &mut Part, site: &CaddySite<'_>, global: &Global, has_main_port:
     } else if global.redirects && !part.site.hosts.is_empty() && !has_main_port {
         part.clear = listeners(&site.interfaces, &global.http_port);
     }
+}
+
+/// The addresses of `bind` in a site, or those of all sites; empty: all interfaces.
+pub(super) fn interfaces(site: &Directive, global: &Global) -> Vec<String> {
+    let bind = site.children().iter().filter(|line| line.name == "bind");
+    let own: Vec<String> = bind.flat_map(|line| line.args.iter().cloned()).collect();
+    if own.is_empty() { global.default_bind.clone() } else { own }
 }
 
 /// Addresses on a port: of these interfaces, or of all.

@@ -3,7 +3,7 @@
 use toml::Value;
 
 use super::lookahead;
-use super::pattern::{NameEnd, escaped, of_name};
+use super::pattern::{NameEnd, alternatives, escaped, of_name, texts};
 use crate::syntax::Directive;
 use hurtle_config::PathRegex;
 
@@ -40,6 +40,21 @@ impl FileSet {
     /// `true` if a file of this name is one of them.
     pub(super) fn has(&self, name: &str) -> bool {
         PathRegex::new(&self.written).is_ok_and(|regex| regex.is_in(name.as_bytes()))
+    }
+
+    /// `true`: no file is one of both sets, as far as is known here.
+    pub(super) fn is_apart(&self, other: &FileSet) -> bool {
+        let none_of = |one: &FileSet, other: &FileSet| {
+            let names = one.names();
+            names.is_some_and(|names| !names.iter().any(|name| other.has(name)))
+        };
+        none_of(self, other) || none_of(other, self)
+    }
+
+    /// The names of the files, if these are few.
+    fn names(&self) -> Option<Vec<String>> {
+        let whole = self.written.strip_prefix('^')?.strip_suffix('$')?;
+        texts(whole).filter(|_| alternatives(&self.written).len() == 1)
     }
 
     /// The condition for fields of their responses; a directory's path is the one of its index.

@@ -4,7 +4,8 @@
 //! `sections` decides `<IfModule>` and finds what is for some files or methods (`file_set`). Each
 //! module of Apache has a translation: `rewrite`, `alias`, `access`, `headers`, `expires` with
 //! `media_names`, `settings`. `pattern` and `lookahead` have the expressions. `site` puts the
-//! `parts` together, with the mounts of `serving`. `partial` closes what is refused.
+//! `parts` together, with the mounts of `serving`, and `section_guards` orders those of sections.
+//! `partial` closes what is refused.
 
 mod access;
 mod alias;
@@ -17,6 +18,7 @@ mod partial;
 mod parts;
 mod pattern;
 mod rewrite;
+mod section_guards;
 mod sections;
 mod serving;
 mod settings;

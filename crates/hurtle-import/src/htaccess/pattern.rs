@@ -66,26 +66,51 @@ pub(super) fn of_path(text: &str) -> Result<Option<String>, String> {
     let text = &lookahead::without(text);
     let mut parts = Vec::new();
     for part in alternatives(text) {
-        if let Some(rest) = part.strip_prefix("^/?") {
-            parts.push(format!("^/{rest}"));
-        } else if part.starts_with("^/") {
-            continue;
-        } else if let Some(rest) = part.strip_prefix('^') {
-            parts.push(format!("^/{rest}"));
-        } else if let Some(rest) = part.strip_prefix("(^|/)") {
-            parts.push(format!("(/){rest}"));
-        } else if begins_with_letter(part) {
-            parts.push(part.to_owned());
-        } else if part.contains('^') && !part.contains("[^") {
+        let (begin, rest) = match segment(part) {
+            Some(known) => known,
+            None if part.starts_with("^/?") => ("^/", &part[3..]),
+            None if part.starts_with("^/") => continue,
+            None if part.starts_with('^') => ("^/", &part[1..]),
+            None if begins_with_letter(part) => ("", part),
+            None => ("^/.*?", part),
+        };
+        if has_begin(rest) {
             return Err("write ^ at the begin of its expression".to_owned());
-        } else {
-            parts.push(format!("^/.*?{part}"));
         }
+        parts.push(format!("{begin}{rest}"));
     }
     match parts.is_empty() {
         true => Ok(None),
         false => checked(&parts.join("|")).map(Some),
     }
+}
+
+/// The counterpart of the begin of an expression that is the begin of a segment, and the rest.
+fn segment(text: &str) -> Option<(&'static str, &str)> {
+    const FORMS: [(&str, &str); 4] =
+        [("(^|/)", "(/)"), ("(/|^)", "(/)"), ("(?:^|/)", "/"), ("(?:/|^)", "/")];
+    FORMS.iter().find_map(|(form, begin)| Some((*begin, text.strip_prefix(form)?)))
+}
+
+/// `true`: an expression has `^` outside of classes.
+fn has_begin(text: &str) -> bool {
+    let mut chars = text.chars().peekable();
+    let mut is_class = false;
+    while let Some(c) = chars.next() {
+        match c {
+            '\\' => drop(chars.next()),
+            '[' if !is_class => {
+                is_class = true;
+                // A bracket that is the first character of a class does not close it.
+                chars.next_if_eq(&'^');
+                chars.next_if_eq(&']');
+            }
+            ']' => is_class = false,
+            '^' if !is_class => return true,
+            _ => {}
+        }
+    }
+    false
 }
 
 /// The glob of an expression of whole paths; `None`: there is none.
@@ -268,10 +293,16 @@ mod tests {
             (r"(^|/)\.git", Some(r"(/)\.git")),
             ("/admin", Some("^/.*?/admin")),
             ("(a|b)", Some("^/.*?(a|b)")),
+            (r"(?:^|/)[^/]+\.bak$", Some(r"/[^/]+\.bak$")),
+            (r"[^/]+\.bak$", Some(r"^/.*?[^/]+\.bak$")),
+            (r"[]^]\^", Some(r"^/.*?[]^]\^")),
         ];
         for (text, expected) in rows {
             let found = of_path(text).expect(text);
             assert_eq!(found.as_deref(), expected, "{text}");
+        }
+        for text in ["[^/]*(^|/)a", "(^a|[^b])c", "^a/(?:^|[^/])b"] {
+            assert!(of_path(text).is_err(), "{text}");
         }
     }
 

@@ -6,6 +6,7 @@ use super::access::{self, Passwords, Rules};
 use super::expires::{self, Served};
 use super::parts::{Parts, mount, named, refusal};
 use super::pattern::escaped;
+use super::section_guards::{self, SectionGuard};
 use super::sections::{self, Section};
 use super::tree::Tree;
 use super::{Options, alias, headers, rewrite, serving};
@@ -218,8 +219,7 @@ fn response_fields(sections: &[Section<'_>], parts: &mut Parts<'_>, report: &mut
     parts.headers = all;
 }
 
-/// The mounts of sections with access of their own; the first of those that a request meets is the
-/// last one that is written.
+/// The mounts of sections with access of their own, in the order in which requests meet them.
 fn guarded<'s, 'd: 's>(
     sections: impl Iterator<Item = (&'s Section<'d>, &'s Rules<'d>)>,
     rules: &Rules<'d>,
@@ -229,11 +229,8 @@ fn guarded<'s, 'd: 's>(
     tree: &Tree,
     report: &mut Report,
 ) -> Vec<Mount> {
-    let (mut of_methods, mut of_files) = (Vec::new(), Vec::new());
-    let sections: Vec<_> = sections.filter(|(_, own)| !own.is_empty()).collect();
-    let is_of_one_release = sections.iter().all(|(_, own)| own.is_new())
-        || sections.iter().all(|(_, own)| own.is_old());
-    for (section, own) in sections {
+    let mut guards = Vec::new();
+    for (section, own) in sections.filter(|(_, own)| !own.is_empty()) {
         let all = own.within(rules);
         let Some(at) = section.at else { continue };
         let mut matched = toml::Table::new();
@@ -289,21 +286,14 @@ fn guarded<'s, 'd: 's>(
             }
             mount(place, keys)
         };
-        match section.methods {
-            Some(_) => of_methods.insert(0, made),
-            None => of_files.insert(0, made),
-        }
+        guards.push(SectionGuard { at, section, own, mount: made });
     }
-    if !of_files.is_empty() {
+    if guards.iter().any(|guard| guard.section.methods.is_none()) {
         report.general(
             "A section of files is for what is beneath a directory of such a name, too: GET /a.log/x.".to_owned(),
         );
     }
-    // The access of files replaces that of methods, if both are of one release of Apache.
-    match is_of_one_release {
-        true => [of_files, of_methods].concat(),
-        false => [of_methods, of_files].concat(),
-    }
+    section_guards::in_order(guards, report)
 }
 
 /// Has mounts of files send pages for errors where scripts are served, and names their difference.

@@ -106,6 +106,23 @@ pub(crate) const ROWS: &[Row] = &[
         ],
     },
     Row {
+        sentence: "conditions by the end of the file's name",
+        http: "map $request_filename $style { default 0; ~*\\.CSS$ 1; }
+               server { listen 127.0.0.1:{port}; root {root};
+               if ($request_filename ~ ^.*/(key|none)\\.txt$) { return 403; }
+               if ($request_filename ~* e\\.txt$) { return 410; }
+               if ($style) { return 404; } }",
+        requests: &[
+            "GET /docs/secret/key.txt",
+            "GET /key.txt/",
+            "GET /docs/key.txt.x",
+            "GET /docs/monkey.txt",
+            "GET /docs/GUIDE.TXT",
+            "GET /style.css",
+            "GET /a.txt",
+        ],
+    },
+    Row {
         sentence: "conditions that set fields",
         http: "server { listen 127.0.0.1:{port}; root {root}; add_header X-All server;
                location / { try_files $uri $uri/ /index.html;

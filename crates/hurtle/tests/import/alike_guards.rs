@@ -1,9 +1,37 @@
-//! `satisfy any`: an address or a password.
+//! Guards: `satisfy any` of an address or a password, and which location has the guard of a path.
 
 use crate::alike::Row;
 
 /// The field of a client that knows the password is `Authorization=Basic~YmVydDpzZWNyZXQ=`.
 pub(crate) const ROWS: &[Row] = &[
+    Row {
+        sentence: "an expression without a password within a location, and no location of other paths",
+        http: "server { listen 127.0.0.1:{port}; root {root};
+               auth_basic s; auth_basic_user_file {dir}/ht;
+               location /docs/ { location ~ \\.txt$ { auth_basic off; } } }",
+        requests: &[
+            "GET /a.txt",
+            "GET /a.txt Authorization=Basic~YmVydDpzZWNyZXQ=",
+            "GET /bare/x.txt",
+            "GET /",
+            "GET /docs/guide.txt",
+            "GET /docs/style.css",
+        ],
+    },
+    Row {
+        sentence: "a final prefix with a password, beside the exact path without its slash",
+        http: "server { listen 127.0.0.1:{port}; root {root};
+               location = /docs { return 404; }
+               location ^~ /docs/ { auth_basic s; auth_basic_user_file {dir}/ht; }
+               location ~ \\.(css|txt)$ { add_header X-All yes; } }",
+        requests: &[
+            "GET /docs",
+            "GET /docs/guide.txt",
+            "GET /docs/guide.txt Authorization=Basic~YmVydDpzZWNyZXQ=",
+            "GET /docs/secret/key.txt",
+            "GET /a.txt",
+        ],
+    },
     Row {
         sentence: "an admitted address needs no password",
         http: "server { listen 127.0.0.1:{port}; root {root};

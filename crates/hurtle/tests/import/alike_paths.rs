@@ -187,6 +187,29 @@ pub(crate) const ROWS: &[Row] = &[
         ],
     },
     Row {
+        sentence: "rewrites whose expressions match paths outside of their locations, too",
+        http: "server { listen 127.0.0.1:{port}; root {root};
+               location / { }
+               location = / { rewrite ^/(.*)$ /home permanent; }
+               location /blog/ { rewrite ^/blog(.*)$ /news$1 permanent; }
+               location /api/ { rewrite ^/api(.*)$ /v1$1 break; proxy_pass http://{upstream};
+                                proxy_set_header Host $http_host; }
+               location /api-internal/ { deny all; }
+               location /a/b/ { rewrite ^/a/(.*)$ /c/$1 redirect; } }",
+        requests: &[
+            "GET /",
+            "GET /home",
+            "GET /a.txt",
+            "GET /blog/x?y=z",
+            "GET /blogroll",
+            "GET /api/users?a=b",
+            "GET /api/",
+            "GET /api-internal/x",
+            "GET /a/b/x",
+            "GET /a/x",
+        ],
+    },
+    Row {
         sentence: "a location within a final one, beside expressions of the server",
         http: "server { listen 127.0.0.1:{port}; root {root};
                location / { }

@@ -164,6 +164,12 @@ const REFUSED: &[(&str, &str, &str, &str)] = &[
         "of its sources hurtle knows static",
     ),
     (
+        "another order, in which a guard comes late",
+        "{\norder basic_auth after respond\n}\n:80 {\nrespond a\n}",
+        "Caddyfile:2: cannot translate `order basic_auth after respond`: hurtle sorts directives in",
+        "write them in a `route`",
+    ),
+    (
         "a snippet that is not there",
         ":80 {\nimport nothing\n}",
         "Caddyfile:2: no snippet `nothing` is before it",

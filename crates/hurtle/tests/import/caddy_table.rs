@@ -20,7 +20,7 @@ pub(super) fn without_comments(text: &str) -> String {
 
 #[test]
 fn addresses_become_listeners_and_names() {
-    let table: [(&str, &str, &[&str]); 11] = [
+    let table: [(&str, &str, &[&str]); 13] = [
         (
             "an address that Caddy takes for a name",
             "http://0.0.0.0:8080 {\nrespond a\n}",
@@ -67,6 +67,21 @@ fn addresses_become_listeners_and_names() {
             "interfaces",
             ":8080 {\nbind 127.0.0.1 ::1 unix//run/x.sock\nrespond a\n}",
             &["listen = [\"127.0.0.1:8080\", \"[::1]:8080\", \"unix:/run/x.sock\"]"],
+        ),
+        (
+            "interfaces of sites without their own, also of redirects to HTTPS and of metrics",
+            "{\ndefault_bind 127.0.0.1\n}\na.test.org {\nrespond a\n}\n:9090 {\nmetrics\n}\n\
+             :8080 {\nbind 127.0.0.2\nrespond b\n}",
+            &[
+                "listen = [\"127.0.0.1:80\", \"127.0.0.2:8080\"]\nlisten_tls = \"127.0.0.1:443\"",
+                "[metrics]\nlisten = \"127.0.0.1:9090\"",
+            ],
+        ),
+        (
+            "an order that Caddy has anyway",
+            "{\norder php_fastcgi after reverse_proxy\norder file_server last\norder tracing first\n\
+             order cache before rewrite\n}\n:80 {\nrespond a\n}",
+            &["respond = \"a\""],
         ),
         (
             "a redirect to HTTPS",

@@ -228,6 +228,12 @@ pub(super) const ROWS: &[Row] = &[
         ],
     },
     Row {
+        sentence: "refusals for the begin of any segment",
+        text: "RewriteEngine On\nRewriteRule (?:^|/)[^/.]+\\.txt$ - [F]\nRewriteRule (/|^)[^a/]bout - [G]\n",
+        hosts: NONE,
+        requests: &["GET /a.txt", "GET /docs/guide.txt", "GET /about.html", "GET /style.css"],
+    },
+    Row {
         sentence: "files that nobody gets",
         text: "<FilesMatch \"\\.(txt|log)$\">\nRequire all denied\n</FilesMatch>\n<Files \"about.html\">\nOrder allow,deny\nDeny from all\n</Files>\n\
                <Files ~ \"^x\\.\">\nRequire all denied\n</Files>\n",
@@ -293,6 +299,19 @@ pub(super) const ROWS: &[Row] = &[
         text: "<Limit PUT DELETE>\nOrder deny,allow\nDeny from all\n</Limit>\n",
         hosts: NONE,
         requests: &["GET /a.txt", "DELETE /a.txt", "PUT /none"],
+    },
+    Row {
+        sentence: "files that nobody gets, beside methods of Apache 2.2",
+        text: "<FilesMatch \"\\.(txt|log)$\">\nRequire all denied\n</FilesMatch>\n<Limit GET POST>\nOrder allow,deny\nAllow from all\n</Limit>\n",
+        hosts: NONE,
+        requests: &["GET /a.txt", "POST /a.txt", "DELETE /a.txt", "GET /style.css"],
+    },
+    Row {
+        sentence: "files of Apache 2.4, beside methods that 2.2 refuses",
+        text: "<Files a.txt>\nRequire ip 127.0.0.1\n</Files>\n<Limit DELETE>\nOrder deny,allow\nDeny from all\n</Limit>\n\
+               <Files style.css>\nRequire ip 192.0.2.1\n</Files>\n",
+        hosts: NONE,
+        requests: &["GET /a.txt", "DELETE /a.txt", "GET /style.css", "GET /about.html"],
     },
     Row {
         sentence: "a password",

@@ -16,12 +16,17 @@ pub(super) const SCRIPTS: &[(&str, &str)] = &[
     ("wp-config.php", SCRIPT),
     ("docs/index.php", SCRIPT),
     ("docs/x.php", SCRIPT),
+    ("server.php", SERVER_SCRIPT),
 ];
 
 /// A script that responds with its name, the request and its parameters.
 const SCRIPT: &str = "<?php $text = $_SERVER['SCRIPT_NAME'] . ' ' . $_SERVER['REQUEST_URI'] . ' ' . json_encode($_GET) . ' ' \
                       . $_SERVER['REQUEST_METHOD'] . ' ' . ($_SERVER['HTTP_AUTHORIZATION'] ?? '') . \"\\n\"; \
                       header('X-Seen: php'); echo $text;";
+
+/// A script that responds with what it knows of the connection.
+const SERVER_SCRIPT: &str = "<?php foreach (['HTTPS', 'REQUEST_SCHEME', 'SERVER_NAME', 'SERVER_PORT', 'REMOTE_ADDR', 'REMOTE_USER'] \
+                             as $name) { echo $name . '=' . ($_SERVER[$name] ?? 'none') . ' '; }";
 
 const WORDPRESS: &str = "# BEGIN WordPress\n<IfModule mod_rewrite.c>\nRewriteEngine On\n\
     RewriteRule .* - [E=HTTP_AUTHORIZATION:%{HTTP:Authorization}]\nRewriteBase /\nRewriteRule ^index\\.php$ - [L]\n\

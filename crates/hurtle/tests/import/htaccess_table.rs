@@ -117,7 +117,7 @@ fn directives_become_keys() {
 
 #[test]
 fn what_has_no_counterpart_is_refused_by_line() {
-    let rows: [(&str, usize, &str); 52] = [
+    let rows: [(&str, usize, &str); 55] = [
         ("Redirect 301 /index.html /", 1, "the index of a directory"),
         ("RewriteEngine On\nRewriteRule ^docs/index\\.html$ - [F]", 2, "the index of a directory"),
         (
@@ -125,6 +125,17 @@ fn what_has_no_counterpart_is_refused_by_line() {
             3,
             "the index of a directory",
         ),
+        (
+            "<Files a.txt>\nRequire ip 192.0.2.1\n</Files>\n<Limit GET>\nOrder allow,deny\nAllow from 192.0.2.2\n</Limit>",
+            4,
+            "write all sections with Require",
+        ),
+        (
+            "<Files *.txt>\nRequire all denied\n</Files>\n<Files b*>\nRequire all granted\nOrder deny,allow\n</Files>",
+            4,
+            "write all sections with Require",
+        ),
+        ("RewriteEngine On\nRewriteRule (^|.*/)[^/]+\\.bak$ - [F]\n", 2, "write ^ at the begin"),
         (
             "RewriteEngine On\nRewriteCond %{REQUEST_FILENAME}.html -f\nRewriteRule ^(.*)$ $1.html\n<Files b.html>\nRequire all denied\n</Files>",
             3,

@@ -1,10 +1,8 @@
 //! Sites with scripts of PHP: nginx and hurtle ask the same PHP-FPM.
 
-use std::fs;
-
-use crate::htaccess_scripts::SCRIPTS;
+use crate::nginx_behind_scripts::Both;
 use crate::php_fpm::PhpFpm;
-use crate::servers::{Dir, Nginx, Ours, ask, free_port, import, program};
+use crate::servers::{ask, program};
 
 /// A sentence, the inside of a server, and requests whose answers are compared.
 struct Row {
@@ -12,14 +10,6 @@ struct Row {
     server: &'static str,
     requests: &'static [&'static str],
 }
-
-/// The usual parameters of a script.
-const PHP: &str = "fastcgi_pass unix:{socket};
-    fastcgi_split_path_info ^(.+?\\.php)(/.*)$;
-    fastcgi_param SCRIPT_FILENAME $document_root$fastcgi_script_name;
-    fastcgi_param SCRIPT_NAME $fastcgi_script_name;
-    fastcgi_param REQUEST_URI $request_uri; fastcgi_param QUERY_STRING $query_string;
-    fastcgi_param REQUEST_METHOD $request_method;";
 
 const ROWS: &[Row] = &[
     Row {
@@ -229,6 +219,23 @@ const ROWS: &[Row] = &[
         ],
     },
     Row {
+        sentence: "constants in place of what is known of the connection",
+        server: "location / { }
+            location ~ \\.php$ { {php} fastcgi_param HTTPS on; fastcgi_param REQUEST_SCHEME https;
+                fastcgi_param SERVER_NAME a.example; fastcgi_param SERVER_PORT 443;
+                fastcgi_param REMOTE_ADDR 192.0.2.7; fastcgi_param REMOTE_USER anna;
+                fastcgi_param HTTPS $https if_not_empty; }",
+        requests: &["GET /server.php"],
+    },
+    Row {
+        sentence: "a constant and then what is known of the connection",
+        server: "location / { }
+            location ~ \\.php$ { {php} fastcgi_param REMOTE_ADDR 192.0.2.7; fastcgi_param REMOTE_ADDR $remote_addr;
+                fastcgi_param HTTPS on; fastcgi_param HTTPS off; fastcgi_param REQUEST_SCHEME $scheme;
+                fastcgi_param SERVER_NAME $host; fastcgi_param SERVER_PORT 80; fastcgi_param REMOTE_USER x; }",
+        requests: &["GET /server.php"],
+    },
+    Row {
         sentence: "scripts of one directory alone",
         server: "index index.html x.php;
             location ~ ^/docs/.*\\.php$ { {php} }
@@ -356,22 +363,9 @@ fn both_servers_run_the_same_scripts() {
     let php = PhpFpm::start(2);
     let mut faults = Vec::new();
     for Row { sentence, server, requests } in ROWS {
-        let dir = Dir::new();
-        for (name, script) in SCRIPTS {
-            let file = dir.0.join("www").join(name);
-            fs::create_dir_all(file.parent().expect("a directory")).expect("it is made");
-            fs::write(file, script).expect("it is written");
-        }
-        let port = free_port();
-        let socket = php.dir.path("fpm.sock").display().to_string();
-        let server = server.replace("{php}", PHP).replace("{socket}", &socket);
-        let http = format!("server {{ listen 127.0.0.1:{{port}}; root {{root}}; {server} }}");
-        let file = dir.configure(&http, port, "127.0.0.1:1".parse().expect("an address"));
-        let text = import(&file).unwrap_or_else(|problems| panic!("{}", problems.join("\n")));
-        let theirs = Nginx::start(&nginx, &file, &dir.0, port);
-        let ours = Ours::start(&text, port);
+        let both = Both::start(&nginx, server, &php);
         for request in *requests {
-            let [a, b] = [port, ours.port].map(|port| {
+            let [a, b] = [both.port, both.ours.port].map(|port| {
                 let mut seen = ask(port, request);
                 // PHP-FPM's own text of 404, which only a server that asks it has.
                 if seen.body == "File not found.\n" {
@@ -383,7 +377,6 @@ fn both_servers_run_the_same_scripts() {
                 faults.push(format!("{sentence}: {request}\n  nginx  {a:?}\n  hurtle {b:?}"));
             }
         }
-        drop((theirs, ours));
     }
     assert!(faults.is_empty(), "\n{}\n", faults.join("\n"));
 }
