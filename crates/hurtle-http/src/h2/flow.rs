@@ -86,8 +86,8 @@ impl ReceiveWindow {
         Some(self.reopen())
     }
 
-    /// As [`increment`](Self::increment), once half of what is not held is free: one stream may hold
-    /// bytes for long, and must not keep the others from using the rest.
+    /// As [`increment`](Self::increment), once half of what is not held is free: one stream may
+    /// hold bytes for long, and must not keep the others from using the rest.
     pub(super) fn shared_increment(&mut self) -> Option<u32> {
         if self.freed == 0 || self.freed < self.open {
             return None;
@@ -130,7 +130,8 @@ mod tests {
         assert_eq!(window.held(), 0);
     }
 
-    /// Regression: once streams held more than half of a connection's window, it never opened again.
+    /// Regression: once streams held more than half of a connection's window, it never opened
+    /// again.
     #[test]
     fn the_rest_of_a_shared_window_circulates() {
         let mut window = ReceiveWindow::new(100);

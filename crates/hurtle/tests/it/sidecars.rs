@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use hurtle::config::HeaderRule;
+
 use crate::support::rows::check;
 use crate::support::site::files;
 use crate::support::{MODIFIED, Server};
@@ -165,4 +167,22 @@ fn switched_off() {
     let fields = ["!Content-Encoding", "!Vary"];
     let target = "/all.js\nAccept-Encoding: br";
     check(&server, &[("off", target, 200, &fields, Some("identity"))]);
+}
+
+/// Regression: a rule's Vary took the place of the file's own, so a shared cache could give an
+/// encoding to clients that do not know it.
+#[test]
+fn a_rules_vary_stands_beside_that_of_the_file() {
+    let server = Server::with(TREE, |config| {
+        let set = vec![(http::header::VARY, "Origin".parse().unwrap())];
+        let rule = HeaderRule { set, if_absent: true, ..HeaderRule::default() };
+        config.sites[0].headers = vec![rule];
+    });
+    for accepted in ["br", ""] {
+        let target = format!("/all.js\nAccept-Encoding: {accepted}");
+        let answer = server.connect().request("GET", &target);
+        let fields = answer.fields.iter().filter(|(name, _)| name == "Vary");
+        let vary: Vec<&str> = fields.map(|(_, value)| &**value).collect();
+        assert_eq!(vary, ["Accept-Encoding", "Origin"], "{accepted:?}");
+    }
 }
