@@ -156,11 +156,15 @@ impl FormReader {
         received: u64,
         bytes_max: u64,
     ) -> Result<Vec<Bytes>, UploadError> {
-        let mut piece = Vec::new();
+        // A client may send single bytes, so the length is counted, not added up each time.
+        let (mut piece, mut len) = (Vec::new(), 0);
         let piece_bytes = self.pace.piece_bytes(PIECE_BYTES) as u64;
-        while len(&piece) < piece_bytes {
+        while len < piece_bytes {
             match self.event().await? {
-                Some(Event::Data(data)) => piece.push(data),
+                Some(Event::Data(data)) => {
+                    len += data.len() as u64;
+                    piece.push(data);
+                }
                 Some(Event::PartEnd) if piece.is_empty() => return Ok(piece),
                 Some(Event::PartEnd) => {
                     self.unread_end = true;
@@ -168,7 +172,7 @@ impl FormReader {
                 }
                 None | Some(Event::Part(_)) => return Err(UploadError::BROKEN),
             }
-            if received + len(&piece) > bytes_max {
+            if received + len > bytes_max {
                 return Err(UploadError::TOO_LARGE);
             }
         }

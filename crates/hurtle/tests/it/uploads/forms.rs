@@ -44,6 +44,22 @@ fn a_form_stores_its_files_and_leads_back_to_the_listing() {
     assert_eq!(server.get("/d/%22b%22.txt").text(), "two");
 }
 
+/// Regression: each chunk cost as much as all before it.
+#[test]
+fn a_form_in_single_bytes_costs_no_more_for_each_than_for_the_first() {
+    let server = start(&[]);
+    let content = pattern(200_000);
+    let body = form(&[("file", Some("a"), &content)]);
+    let chunks: Vec<u8> =
+        body.iter().flat_map(|byte| [b'1', b'\r', b'\n', *byte, b'\r', b'\n']).collect();
+    let head =
+        format!("POST / HTTP/1.1\r\nHost: a\r\n{TYPE}\r\nTransfer-Encoding: chunked\r\n\r\n");
+    let mut client = server.connect();
+    client.send([head.as_bytes(), &chunks, b"0\r\n\r\n"].concat());
+    assert_eq!(client.response().status, 303);
+    assert!(fs::read(server.dir.path("a")).unwrap() == content);
+}
+
 #[test]
 fn a_form_replaces_files_only_if_it_says_so() {
     let server = start(&[("a", "old")]);
