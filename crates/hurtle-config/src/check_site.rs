@@ -289,7 +289,9 @@ pub(super) fn rule_location(
     names: &[String],
 ) -> Result<String, ValueError> {
     let (path, query) = text.split_once('?').map_or((text, None), |(p, q)| (p, Some(q)));
-    if let Some(name) = names.iter().find(|name| request_place::is_part(name)) {
+    let is_used = |name: &&String| text.contains(&format!("{{{name}}}"));
+    let mut used = names.iter().filter(is_used);
+    if let Some(name) = used.find(|name| request_place::is_part(name)) {
         let wrong = format!("{name:?} is both a group and a part of the request");
         return Err(ValueError::new(wrong).hint("give the group another name"));
     }

@@ -57,8 +57,7 @@ pub struct Variables(BTreeMap<Vec<u8>, Vec<u8>>);
 
 impl Variables {
     /// Builds the variables of a request, except those that [`set_script`](Self::set_script) adds.
-    /// `fields` are without those that Connection lists
-    /// ([`remove_nominated`](crate::message::forward::remove_nominated)).
+    /// `fields` are without those that Connection lists: see `forward::remove_nominated`.
     pub fn new(info: &RequestInfo<'_>, fields: &HeaderMap) -> Variables {
         let mut all = Variables::default();
         all.set_fields(info, fields);

@@ -130,8 +130,7 @@ mod tests {
         assert_eq!(window.held(), 0);
     }
 
-    /// Regression: once streams held more than half of a connection's window, it never opened
-    /// again.
+    /// Regression: a window of which streams held more than half never opened again.
     #[test]
     fn the_rest_of_a_shared_window_circulates() {
         let mut window = ReceiveWindow::new(100);

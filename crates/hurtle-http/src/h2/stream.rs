@@ -131,8 +131,8 @@ impl Streams {
         self.open.push(stream);
     }
 
-    /// Ends the streams with their connection. A client may read what is complete, and learn which
-    /// streams were reset.
+    /// Ends the streams with their connection. A client may still read what is complete, and learn
+    /// which streams were reset before.
     pub(super) fn end(&mut self, role: Role) {
         let mut open = std::mem::take(&mut self.open);
         open.retain(|stream| role == Role::Client && !stream.is_receiving);

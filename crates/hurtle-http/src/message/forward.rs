@@ -368,8 +368,8 @@ fn for_client<'a>(response: &ResponseHead<'a>, each: impl FnMut(Field<'a>)) {
     response.public().filter(|field| !is_nominated(field.name, &nominated)).for_each(each);
 }
 
-/// Removes the fields that a client's Connection lists, but not those that this server has set in
-/// its request.
+/// Removes the fields that a client's Connection lists from `fields`, which are those of its
+/// request. Those that this server has set in it stay.
 pub fn remove_nominated(request: &RequestHead<'_>, fields: &mut HeaderMap) {
     for name in nominated(request) {
         if let Ok(name) = HeaderName::from_bytes(name) {

@@ -36,7 +36,6 @@ impl Equivalent<OwnedKey> for Key<'_> {
     }
 }
 
-/// Entries by key.
 type Entries = HashMap<Rc<OwnedKey>, Rc<Entry>>;
 
 /// The cache of one worker.

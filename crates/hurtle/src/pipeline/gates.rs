@@ -69,8 +69,8 @@ pub(super) enum Passage {
 
 /// A gate's addition to a request that has passed it.
 enum Grant {
-    /// The request's field lines as the gate edited them, and the names that this server has set
-    /// so far.
+    /// The request's field lines as the gate edited them, and the names of those that this server
+    /// or a gate before has set.
     Fields(Vec<u8>, Vec<HeaderName>),
     /// The variables of an authorizer.
     Variables(AuthorizerVariables),

@@ -74,8 +74,8 @@ impl Record {
         })
     }
 
-    /// Remaining lifetime, in seconds. A record of a far future is over: the clock was wrong when
-    /// it was written.
+    /// Remaining lifetime, in seconds. A record of a far future is over, because the clock was
+    /// wrong when the upload began.
     pub(super) fn left_secs(&self, now_secs: u64) -> u64 {
         if self.created > now_secs.saturating_add(AGE_SECS_MAX) {
             return 0;

@@ -128,8 +128,8 @@ impl Apps {
     }
 }
 
-/// Sends requests until the response has this status. An application that ends meanwhile may break
-/// one off.
+/// Sends requests until the response has this status. An application that ends meanwhile may leave
+/// a response without its end.
 #[track_caller]
 fn get_until(child: &Child, target: &str, status: u16) -> Response {
     let mut answer = None;
