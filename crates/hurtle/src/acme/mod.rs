@@ -17,7 +17,7 @@ mod storage;
 
 use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -27,6 +27,7 @@ use crate::tls::{Automatic, IssuedCertificate};
 use account::Authority;
 use hurtle_http::semantics::date;
 use on_demand::NameOrders;
+pub(crate) use storage::STORAGE_MODE;
 use storage::{Record, Storage, Trial};
 
 /// All certificates are checked this often: a clock can be set, a file can be removed.
@@ -107,11 +108,6 @@ impl Acme {
             storage,
             sites: on_demand::sites(config),
         }))
-    }
-
-    /// The storage directory, which the server's user must own.
-    pub(crate) fn storage(&self) -> &Path {
-        self.storage.dir()
     }
 
     /// A copy for names on demand, with their storage.

@@ -15,6 +15,9 @@ use crate::config;
 use crate::rt;
 use crate::tls::{self, Challenge};
 
+/// Mode of the directory: only the server's user can use it.
+pub(crate) const STORAGE_MODE: u32 = 0o700;
+
 /// Only the server's user can read the files.
 const MODE: u32 = 0o600;
 
@@ -88,10 +91,6 @@ impl Storage {
         let own = self.dir.join(ON_DEMAND);
         create(&own).map_err(|e| with_path(&own, &e))?;
         Ok(Storage { dir: self.dir.clone(), own })
-    }
-
-    pub(super) fn dir(&self) -> &Path {
-        &self.dir
     }
 
     /// Takes the lock of orders: one server at a time orders the certificates of sites, and each
@@ -198,7 +197,7 @@ impl Storage {
 }
 
 fn create(dir: &Path) -> io::Result<()> {
-    match DirBuilder::new().mode(0o700).create(dir) {
+    match DirBuilder::new().mode(STORAGE_MODE).create(dir) {
         Err(e) if e.kind() != ErrorKind::AlreadyExists => Err(e),
         _ => Ok(()),
     }

@@ -12,7 +12,7 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -74,13 +74,19 @@ pub fn run(options: &KeeperOptions) -> io::Result<u8> {
     }
     let adopts = sys::adopt_orphans().is_ok();
     let _ignoring = ignore_signals()?;
-    limit(options)?;
-    let app = start(options)?;
     let end = Arc::new(EndRequest::default());
     let stop_request = Arc::clone(&end);
-    thread::Builder::new()
-        .name("tie".to_owned())
-        .spawn(move || end_with_server(app, &stop_request))?;
+    let (started, app) = mpsc::channel();
+    // Before the limits, which may permit no thread, and before the application.
+    thread::Builder::new().name("tie".to_owned()).spawn(move || {
+        if let Ok(app) = app.recv() {
+            end_with_server(app, &stop_request);
+        }
+    })?;
+    limit(options)?;
+    let app = start(options)?;
+    // The thread waits for it.
+    let _ = started.send(app);
     let status = wait_for(app);
     end.reaped.store(true, SeqCst);
     if !adopts {
@@ -106,13 +112,22 @@ fn close_inherited() -> io::Result<()> {
     Ok(())
 }
 
-/// Ignores SIGTERM, SIGINT and SIGHUP while the returned runtime lives. A service manager may
-/// signal every process of a service; the keeper must then outlive the application, which is
-/// signalled too.
+/// Ignores the signals that would end this process, but for those that mean a fault of its own,
+/// while the returned runtime lives. A service manager may signal every process of a service; the
+/// keeper must then outlive the application, which is signalled too.
 fn ignore_signals() -> io::Result<tokio::runtime::Runtime> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let entered = runtime.enter();
-    for kind in [SignalKind::terminate(), SignalKind::interrupt(), SignalKind::hangup()] {
+    let kinds = [
+        SignalKind::terminate(),
+        SignalKind::interrupt(),
+        SignalKind::hangup(),
+        SignalKind::quit(),
+        SignalKind::alarm(),
+        SignalKind::user_defined1(),
+        SignalKind::user_defined2(),
+    ];
+    for kind in kinds {
         drop(signal(kind)?);
     }
     drop(entered);

@@ -24,7 +24,7 @@ use crate::config::{AppBackend, Config};
 use crate::handler::proxy::Availability;
 use crate::site::Deployment;
 use app::App;
-use scan::{FoundApp, ManifestStamp, RejectedApp, ScanResult};
+use scan::{FoundApp, ManifestStamp, RejectedApp, ScanError, ScanResult};
 use sockets::SocketDir;
 
 /// Interval of scans; each takes a few system calls per application.
@@ -206,13 +206,18 @@ impl Supervisor {
             trusts_stamps && before.get(name).is_some_and(|app: &App| app.stamp == *stamp)
         };
         let scanned = scan::read(&self.dir, &self.config, known);
-        let ScanResult { same, new, mut refused } = scanned.unwrap_or_else(|why| {
-            // Without a scan, running applications may be outdated, so they are ended.
-            ScanResult {
-                refused: vec![RejectedApp { name: String::new(), why, keep: false }],
-                ..ScanResult::default()
+        let ScanResult { same, new, mut refused } = match scanned {
+            Ok(scanned) => scanned,
+            Err(ScanError { why, is_passing: true }) => {
+                self.apps = before;
+                self.is_reloaded = !trusts_stamps;
+                return self.log_rejected(vec![RejectedApp::all(why, true)]);
             }
-        });
+            // Without a scan, running applications may be outdated, so they are ended.
+            Err(ScanError { why, .. }) => {
+                ScanResult { refused: vec![RejectedApp::all(why, false)], ..ScanResult::default() }
+            }
+        };
         // A running application is not ended by a mistake in its manifest.
         let kept = refused.iter().filter(|refused| refused.keep).map(|refused| &refused.name);
         for name in same.iter().chain(kept) {
@@ -273,16 +278,16 @@ impl Supervisor {
 
     /// Logs each reason against a deployment once.
     fn log_rejected(&mut self, refused: Vec<RejectedApp>) {
-        let now: BTreeMap<_, _> = refused.into_iter().map(|r| (r.name, r.why)).collect();
-        for (name, why) in &now {
+        for RejectedApp { name, why, keep } in &refused {
             if self.refused.get(name) != Some(why) {
                 match name.as_str() {
+                    "" if *keep => tracing::error!("applications are not scanned: {why}"),
                     "" => tracing::error!("no application is deployed: {why}"),
                     name => tracing::error!("app {name}: not deployed: {why}"),
                 }
             }
         }
-        self.refused = now;
+        self.refused = refused.into_iter().map(|r| (r.name, r.why)).collect();
     }
 
     /// Starts and checks the applications that are due.

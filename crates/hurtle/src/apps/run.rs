@@ -5,7 +5,7 @@ use std::io::{self, PipeReader, Write as _};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
-use std::sync::mpsc::Sender;
+use std::sync::mpsc::{self, Sender};
 use std::thread;
 
 use nix::unistd::User;
@@ -104,13 +104,20 @@ impl Run {
         // Keeps a terminal's Ctrl-C away from the application.
         command.process_group(0);
         command.stdin(Stdio::piped()).stdout(output_writer.try_clone()?).stderr(output_writer);
+        let (name, events) = (name.to_owned(), events.clone());
+        let (started, keeper) = mpsc::channel();
+        // Before the keeper, which would be lost if the system refused the thread.
+        thread::Builder::new().name("app-log".to_owned()).spawn(move || {
+            if let Ok(keeper) = keeper.recv() {
+                watch(&name, serial, keeper, output, &events);
+            }
+        })?;
         let mut keeper = command.spawn()?;
         // `command` holds the write end of the pipe, which must end with the application.
         drop(command);
         let tie = keeper.stdin.take();
-        let (name, events) = (name.to_owned(), events.clone());
-        let life = move || watch(&name, serial, keeper, output, &events);
-        thread::Builder::new().name("app-log".to_owned()).spawn(life)?;
+        // The thread waits for it.
+        let _ = started.send(keeper);
         Ok(Run { serial, tie })
     }
 

@@ -1,6 +1,7 @@
 //! Scans the directory of applications for manifests. Whoever can write them decides which programs
 //! the server starts, so their owner and mode are checked.
 
+use std::fmt::Display;
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::os::fd::OwnedFd;
@@ -42,6 +43,13 @@ pub(super) struct RejectedApp {
     pub(super) keep: bool,
 }
 
+impl RejectedApp {
+    /// Of the whole directory.
+    pub(super) fn all(why: String, keep: bool) -> RejectedApp {
+        RejectedApp { name: String::new(), why, keep }
+    }
+}
+
 /// File attributes that change with a manifest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ManifestStamp {
@@ -62,6 +70,44 @@ pub(super) struct ScanResult {
     pub(super) refused: Vec<RejectedApp>,
 }
 
+/// Why a directory or a manifest is not read.
+#[derive(Debug)]
+pub(super) struct ScanError {
+    pub(super) why: String,
+    /// `true`: the system lacks a resource or a disk fails, which tells nothing of the file.
+    pub(super) is_passing: bool,
+}
+
+impl From<String> for ScanError {
+    fn from(why: String) -> Self {
+        ScanError { why, is_passing: false }
+    }
+}
+
+impl From<&str> for ScanError {
+    fn from(why: &str) -> Self {
+        why.to_owned().into()
+    }
+}
+
+impl From<Errno> for ScanError {
+    fn from(e: Errno) -> Self {
+        let is_passing = matches!(
+            e,
+            Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::IO | Errno::INTR | Errno::STALE
+        );
+        ScanError { why: io::Error::from(e).to_string(), is_passing }
+    }
+}
+
+impl ScanError {
+    /// Says of what the reason is.
+    fn of(mut self, what: impl Display) -> ScanError {
+        self.why = format!("{what}{}", self.why);
+        self
+    }
+}
+
 /// Scans the directory; `known` tells whether the manifest of an application is unchanged.
 ///
 /// # Errors
@@ -70,15 +116,15 @@ pub(super) fn read(
     dir: &Path,
     config: &Config,
     known: impl Fn(&str, &ManifestStamp) -> bool,
-) -> Result<ScanResult, String> {
-    let error_text = |e: Errno| format!("{}: {}", dir.display(), io::Error::from(e));
+) -> Result<ScanResult, ScanError> {
+    let error = |e: Errno| ScanError::from(e).of(format_args!("{}: ", dir.display()));
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let opened = rustix::fs::open(dir, flags, Mode::empty()).map_err(error_text)?;
-    check_owner(&fstat(&opened).map_err(error_text)?)
+    let opened = rustix::fs::open(dir, flags, Mode::empty()).map_err(error)?;
+    check_owner(&fstat(&opened).map_err(error)?)
         .map_err(|why| format!("{} {why}", dir.display()))?;
     let mut names = Vec::new();
-    for entry in Dir::read_from(&opened).map_err(error_text)? {
-        let name = entry.map_err(error_text)?.file_name().to_string_lossy().into_owned();
+    for entry in Dir::read_from(&opened).map_err(error)? {
+        let name = entry.map_err(error)?.file_name().to_string_lossy().into_owned();
         if !name.starts_with('.') {
             names.push(name);
         }
@@ -103,7 +149,7 @@ pub(super) fn read(
                 }
                 Err(why) => (why, true),
             },
-            Err(why) => (why, false),
+            Err(ScanError { why, is_passing }) => (why, is_passing),
         };
         scanned.refused.push(RejectedApp { name, why, keep });
     }
@@ -112,30 +158,32 @@ pub(super) fn read(
 
 /// Opens the manifest of an application if only trusted users can write it; `None`: the entry is a
 /// plain file.
-fn open_manifest(apps: &OwnedFd, name: &str) -> Result<Option<(OwnedFd, ManifestStamp)>, String> {
-    let error_text = |e: Errno| io::Error::from(e).to_string();
-    let stat = statat(apps, name, AtFlags::SYMLINK_NOFOLLOW).map_err(error_text)?;
+fn open_manifest(
+    apps: &OwnedFd,
+    name: &str,
+) -> Result<Option<(OwnedFd, ManifestStamp)>, ScanError> {
+    let stat = statat(apps, name, AtFlags::SYMLINK_NOFOLLOW)?;
     match FileType::from_raw_mode(stat.st_mode) {
         FileType::Directory => {}
-        FileType::Symlink => return Err("it is a symbolic link".to_owned()),
+        FileType::Symlink => return Err("it is a symbolic link".into()),
         _ => return Ok(None),
     }
     let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.');
     if name.len() > NAME_BYTES_MAX || !name.bytes().all(plain) {
         let what = "its name must be of letters, digits, -, _ and .,";
-        return Err(format!("{what} {NAME_BYTES_MAX} at most"));
+        return Err(format!("{what} {NAME_BYTES_MAX} at most").into());
     }
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
-    let dir = openat(apps, name, flags | OFlags::DIRECTORY, Mode::empty()).map_err(error_text)?;
-    check_owner(&fstat(&dir).map_err(error_text)?).map_err(|why| format!("it {why}"))?;
+    let dir = openat(apps, name, flags | OFlags::DIRECTORY, Mode::empty())?;
+    check_owner(&fstat(&dir)?).map_err(|why| format!("it {why}"))?;
     let opened = openat(&dir, MANIFEST, flags, Mode::empty()).map_err(|e| match e {
-        Errno::NOENT => format!("it has no {MANIFEST}"),
-        Errno::LOOP | Errno::MLINK => format!("{MANIFEST} is a symbolic link"),
-        e => format!("{MANIFEST}: {}", error_text(e)),
+        Errno::NOENT => format!("it has no {MANIFEST}").into(),
+        Errno::LOOP | Errno::MLINK => format!("{MANIFEST} is a symbolic link").into(),
+        e => ScanError::from(e).of(format_args!("{MANIFEST}: ")),
     })?;
-    let stat = fstat(&opened).map_err(error_text)?;
+    let stat = fstat(&opened)?;
     if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
-        return Err(format!("{MANIFEST} is not a file"));
+        return Err(format!("{MANIFEST} is not a file").into());
     }
     check_owner(&stat).map_err(|why| format!("{MANIFEST} {why}"))?;
     Ok(Some((opened, ManifestStamp::of(&stat))))

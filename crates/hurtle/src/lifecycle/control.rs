@@ -17,12 +17,14 @@ use super::names::{self, NameWatch};
 use super::process::LoadConfig;
 use super::reload::{ReloadError, Reloader};
 use super::sandbox::Sandbox;
+use super::socket_files::SocketFiles;
 use super::supervisor;
 use super::upgrade::{Launcher, Upgrade};
 use crate::apps::Apps;
 use crate::config::Config;
 use crate::monitoring::admin::{Reply, Request};
 use crate::observe::ErrorLogHandle;
+use crate::server::running::WorkerMessage;
 use crate::server::{AccessLogHandle, cached};
 use crate::services::Services;
 use crate::services::orders::Stop;
@@ -75,9 +77,11 @@ pub(super) struct Process<'a> {
     pub(super) launcher: Launcher,
     pub(super) phase: Phase,
     /// A message from each worker that no longer accepts connections.
-    pub(super) accepting: mpsc::UnboundedReceiver<()>,
+    pub(super) accepting: mpsc::UnboundedReceiver<WorkerMessage>,
     /// The end of the drain delay after a signal to stop.
     pub(super) drains_at: Option<Instant>,
+    /// The socket files of a process that is stopping.
+    pub(super) socket_files: SocketFiles,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,9 +100,11 @@ pub(super) enum Phase {
 #[derive(Default)]
 struct PendingUpgrade {
     upgrade: Option<Upgrade>,
-    reply: Option<Reply>,
-    /// `true`: SIGHUP arrived during the upgrade, so a reload follows it.
+    replies: Vec<Reply>,
+    /// `true`: SIGHUP or a command to reload arrived during the upgrade, so a reload follows it.
     reload: bool,
+    /// The senders of commands to reload.
+    reload_replies: Vec<Reply>,
     /// `true`: names lead to what the sandbox refuses.
     because_of_names: bool,
 }
@@ -128,22 +134,34 @@ impl Process<'_> {
                     self.logs.reopen();
                 }
                 _ = signals.hang_up.recv(), if serves => match is_free {
-                    true => pending = self.reload(None).await,
+                    true => pending = self.reload(vec![]).await,
                     false => pending.reload = true,
                 },
-                _ = signals.upgrade.recv(), if is_free => pending = self.upgrade(None, false),
+                _ = signals.upgrade.recv(), if is_free => pending = self.upgrade(vec![], false),
                 outcome = finished(&mut pending.upgrade) => {
                     pending = self.conclude(outcome, std::mem::take(&mut pending)).await;
                 }
-                Some(request) = requested.recv(), if is_free => {
-                    pending = match request {
-                        Request::Reload(reply) => self.reload(Some(reply)).await,
-                        Request::Upgrade(reply) => self.upgrade(Some(reply), false),
-                    };
-                }
+                Some(request) = requested.recv() => match request {
+                    // The requester learns that the server is stopping.
+                    _ if !serves => drop(request),
+                    Request::Reload(reply) if is_free => pending = self.reload(vec![reply]).await,
+                    Request::Upgrade(reply) if is_free => {
+                        pending = self.upgrade(vec![reply], false);
+                    }
+                    Request::Reload(reply) => {
+                        tracing::info!("a reload follows the upgrade");
+                        pending.reload = true;
+                        pending.reload_replies.push(reply);
+                    }
+                    Request::Upgrade(reply) => pending.replies.push(reply),
+                },
                 () = passed(self.drains_at) => self.drain(),
-                () = changed(&mut watcher, &self.reload), if is_free => pending = self.reload(None).await,
-                () = names.strayed(&self.reload), if is_free => pending = self.upgrade(None, true),
+                () = changed(&mut watcher, &self.reload), if is_free => {
+                    pending = self.reload(vec![]).await;
+                }
+                () = names.strayed(&self.reload), if is_free => {
+                    pending = self.upgrade(vec![], true);
+                }
             }
         }
     }
@@ -159,13 +177,19 @@ impl Process<'_> {
             // The other process must not have the sockets any more before they are closed.
             (Phase::Serving, Some(upgrade)) => {
                 upgrade.cancel();
-                self.phase = Phase::Stopping;
+                self.begin_stopping();
             }
             (Phase::Serving, None) => {
-                self.phase = Phase::Stopping;
+                self.begin_stopping();
                 self.withdraw();
             }
         }
+    }
+
+    fn begin_stopping(&mut self) {
+        self.phase = Phase::Stopping;
+        // As long as this process listens, the files are its own.
+        self.socket_files = SocketFiles::of(&self.reload.config());
     }
 
     /// Reports that the server is not ready, and drains after the delay.
@@ -186,18 +210,21 @@ impl Process<'_> {
         self.stop.drain();
     }
 
-    /// Begins to replace this process; `reply` gets the outcome.
-    fn upgrade(&self, reply: Option<Reply>, because_of_names: bool) -> PendingUpgrade {
+    /// Begins to replace this process; `replies` get the outcome.
+    fn upgrade(&self, replies: Vec<Reply>, because_of_names: bool) -> PendingUpgrade {
         let begun = self.handover(because_of_names).and_then(|handover| {
             tracing::info!("upgrade: starting {}", self.launcher.program);
             Upgrade::begin(self.launcher.clone(), handover)
         });
         match begun {
-            Ok(upgrade) => {
-                PendingUpgrade { upgrade: Some(upgrade), reply, reload: false, because_of_names }
-            }
+            Ok(upgrade) => PendingUpgrade {
+                upgrade: Some(upgrade),
+                replies,
+                because_of_names,
+                ..PendingUpgrade::default()
+            },
             Err(e) => {
-                answer_upgrade(reply, Err(vec![e.to_string()]));
+                answer_upgrade(replies, Err(vec![e.to_string()]));
                 PendingUpgrade::default()
             }
         }
@@ -232,29 +259,32 @@ impl Process<'_> {
         outcome: Result<u32, Vec<String>>,
         pending: PendingUpgrade,
     ) -> PendingUpgrade {
-        let PendingUpgrade { reply, reload, because_of_names, .. } = pending;
+        let PendingUpgrade { replies, reload, reload_replies, because_of_names, .. } = pending;
         let new = match outcome {
             Ok(new) => new,
             Err(problems) => {
-                answer_upgrade(reply, Err(problems));
+                answer_upgrade(replies, Err(problems));
                 if because_of_names {
                     names::tell_failed();
                 }
                 match self.phase {
                     Phase::Stopping => self.withdraw(),
-                    _ if reload => return self.reload(None).await,
+                    _ if reload => return self.reload(reload_replies).await,
                     _ => {}
                 }
                 return PendingUpgrade::default();
             }
         };
-        self.phase = Phase::HandedOver { is_told: false };
+        // A stop that came too late to end the new process is for that one too.
+        let is_told = self.phase == Phase::Stopping;
+        self.phase = Phase::HandedOver { is_told };
         if !supervisor::is_supervised() {
             activation::notify(&format!("MAINPID={new}"));
         }
-        if let (true, Some(new)) = (reload, Pid::from_raw(new.cast_signed())) {
+        let signals = [(reload, ProcessSignal::HUP), (is_told, ProcessSignal::TERM)];
+        for (_, signal) in signals.into_iter().filter(|(is_due, _)| *is_due) {
             // An error means that it has ended.
-            let _ = kill_process(new, ProcessSignal::HUP);
+            let _ = Pid::from_raw(new.cast_signed()).map(|new| kill_process(new, signal));
         }
         {
             let mut reloader = self.reload.reloader();
@@ -273,14 +303,15 @@ impl Process<'_> {
         let _ = tokio::time::timeout(CLOSE_TIME_MAX, closed).await;
         let this = std::process::id();
         let text = format!("upgraded: process {new} serves, process {this} drains");
-        answer_upgrade(reply, Ok(text));
+        answer_upgrade(replies, Ok(text));
+        answer(reload_replies, &Ok(format!("process {new} serves now, and reloads: see its log")));
         PendingUpgrade::default()
     }
 
-    /// Reloads the configuration; `reply` gets what to tell the operator, or all problems. If the
+    /// Reloads the configuration; `replies` get what to tell the operator, or all problems. If the
     /// sandbox does not permit what it needs, or only a start puts a setting in force, another
     /// process replaces this one.
-    async fn reload(&self, reply: Option<Reply>) -> PendingUpgrade {
+    async fn reload(&self, replies: Vec<Reply>) -> PendingUpgrade {
         activation::notify_reloading();
         let outcome = self.reload.run().await;
         self.reload.services.registry.count_reload(outcome.is_ok());
@@ -296,15 +327,15 @@ impl Process<'_> {
             }
             Err(ReloadError::Confined) => {
                 tracing::info!("the sandbox does not permit what the configuration needs");
-                return self.upgrade(reply, false);
+                return self.upgrade(replies, false);
             }
             Err(ReloadError::Restart(keys)) => {
                 tracing::info!("a new process puts {} in force", keys.join(", "));
-                return self.upgrade(reply, false);
+                return self.upgrade(replies, false);
             }
             Err(ReloadError::Privileged(listen)) => {
                 tracing::info!("a new process listens on {listen}, because that needs root");
-                return self.upgrade(reply, false);
+                return self.upgrade(replies, false);
             }
             Err(ReloadError::Unconfirmed) => {
                 let what = "the configuration is in force, but a worker does not respond; it \
@@ -323,8 +354,7 @@ impl Process<'_> {
             apps.reload(self.reload.config());
             apps.scan();
         }
-        // The requester may have left.
-        let _ = reply.map(|reply| reply.send(outcome));
+        answer(replies, &outcome);
         PendingUpgrade::default()
     }
 }
@@ -373,15 +403,21 @@ impl Reload {
 }
 
 /// Logs the outcome of an upgrade and tells the operator.
-fn answer_upgrade(reply: Option<Reply>, outcome: Result<String, Vec<String>>) {
+fn answer_upgrade(replies: Vec<Reply>, outcome: Result<String, Vec<String>>) {
     match &outcome {
         Ok(text) => tracing::info!("{text}"),
         Err(problems) => {
             problems.iter().for_each(|problem| tracing::error!("not upgraded: {problem}"));
         }
     }
-    // The requester may have left.
-    let _ = reply.map(|reply| reply.send(outcome));
+    answer(replies, &outcome);
+}
+
+fn answer(replies: Vec<Reply>, outcome: &Result<String, Vec<String>>) {
+    for reply in replies {
+        // The requester may have left.
+        let _ = reply.send(outcome.clone());
+    }
 }
 
 /// Waits for the outcome of an upgrade; without one, for ever.

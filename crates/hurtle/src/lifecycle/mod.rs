@@ -18,6 +18,7 @@ pub mod process;
 mod reload;
 pub mod resolver;
 pub(crate) mod sandbox;
+mod socket_files;
 pub mod starter;
 pub mod supervisor;
 mod upgrade;

@@ -14,6 +14,7 @@ use super::greeting;
 use super::handover::{HeldSockets, Received};
 use super::names::NameWatch;
 use super::reload::Reloader;
+use super::socket_files::SocketFiles;
 use crate::apps::Apps;
 use crate::config::{Config, Listen};
 use crate::observe::ErrorLogHandle;
@@ -121,15 +122,17 @@ pub fn run(launch: Launch, process: ProcessConfig, errors: &ErrorLogHandle) -> i
         phase,
         accepting,
         drains_at: None,
+        socket_files: SocketFiles::default(),
     };
     let outcome = runtime.block_on(process.run(events, ended));
-    let has_handed_over = matches!(process.phase, Phase::HandedOver { .. });
+    let Process { phase, socket_files, .. } = process;
+    let has_handed_over = matches!(phase, Phase::HandedOver { .. });
     // Applications must outlive the last request.
     if let Some(apps) = apps {
         apps.stop();
     }
     if !is_inherited && !activation::keeps_listeners() && !has_handed_over {
-        remove_socket_files(&services.settings().config);
+        socket_files.remove();
     }
     outcome
 }
@@ -167,20 +170,6 @@ fn give_up_root(config: &Config, file: Option<&Path>) -> io::Result<()> {
         None => tracing::warn!("running as root; another user needs fewer rights to serve it"),
     }
     Ok(())
-}
-
-/// Removes the socket files of a server that has ended.
-fn remove_socket_files(config: &Config) {
-    let monitored = config.metrics.iter().flat_map(|metrics| &metrics.listen);
-    let listening = config.listen.iter().chain(&config.listen_tls).chain(monitored);
-    let paths = listening.filter_map(|listen| match listen {
-        Listen::Unix(path) => Some(path),
-        Listen::Tcp(_) => None,
-    });
-    for path in paths.chain(&config.admin) {
-        // The server's user may not write in the directory; the next start replaces the file.
-        let _ = std::fs::remove_file(path);
-    }
 }
 
 /// Uses the sockets of the process that this one replaces.

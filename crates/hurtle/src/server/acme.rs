@@ -3,29 +3,29 @@
 use std::io;
 use std::thread;
 
-use nix::unistd::chown;
 use tokio::sync::oneshot;
 
 use super::worker::event_loop;
-use crate::acme::Acme;
+use crate::acme::{Acme, STORAGE_MODE};
 use crate::config::Config;
 use crate::tls::Keyring;
-use crate::users::next_user;
+use crate::users;
 
 /// Certificates are issued and renewed until this is dropped.
 pub(crate) type AcmeHandle = oneshot::Sender<()>;
 
 /// Loads the ACME account and certificates before the process gives up root. The storage directory
-/// is handed over to the user that the process becomes.
+/// becomes that of the user that the process becomes.
 ///
 /// # Errors
 /// The file or directory that cannot be used.
 pub(crate) fn load(config: &Config) -> io::Result<Option<Acme>> {
-    let acme = Acme::load(config)?;
-    if let (Some(acme), Some(user)) = (&acme, next_user(config)?) {
-        chown(acme.storage(), Some(user.uid), None)?;
+    if let Some(acme) = &config.acme {
+        let dir = &acme.storage;
+        let created = users::create_directory(dir, STORAGE_MODE, config);
+        created.map_err(|e| io::Error::new(e.kind(), format!("{}: {e}", dir.display())))?;
     }
-    Ok(acme)
+    Acme::load(config)
 }
 
 /// Starts the ACME thread, for the certificates of a keyring.

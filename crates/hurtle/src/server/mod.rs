@@ -260,7 +260,7 @@ impl Server {
             cached.restore(&settings.config, caches, disk);
         }
         let (commands, requested) = mpsc::unbounded_channel();
-        let (accepts, accepting) = mpsc::unbounded_channel();
+        let (messages, accepting) = mpsc::unbounded_channel();
         let mut monitoring = Some((self.monitoring, commands));
         let (mut threads, mut updates) = (Vec::new(), Vec::new());
         let addresses = OpenAddresses {
@@ -281,14 +281,13 @@ impl Server {
                 quic,
                 inherited: self.inherited || activation::keeps_listeners(),
                 updates: updated,
-                accepts: accepts.clone(),
+                messages: messages.clone(),
                 monitoring: monitoring.take(),
             };
             let services = Arc::clone(&services);
             let life = move || worker::run(services, start);
             threads.push(thread::Builder::new().name(format!("worker-{number}")).spawn(life)?);
         }
-        drop(accepts);
         let watching = settings.keyring.clone().map(certificates::watch).transpose()?;
         let keyring = settings.keyring.as_deref();
         let ordering = self.acme.map(|acme| acme::start(acme, keyring)).transpose()?;

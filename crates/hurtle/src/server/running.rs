@@ -28,8 +28,19 @@ pub struct Running {
     pub(crate) certificates: CertificateTasks,
     /// Commands from the admin socket for the process.
     pub(crate) requested: mpsc::UnboundedReceiver<Request>,
-    /// A message from each worker when it accepts connections, and when it no longer does.
-    pub(crate) accepting: mpsc::UnboundedReceiver<()>,
+    /// Messages of the workers.
+    pub(crate) accepting: mpsc::UnboundedReceiver<WorkerMessage>,
+}
+
+/// A message of a worker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WorkerMessage {
+    /// It accepts connections.
+    Accepts,
+    /// It no longer does.
+    Closed,
+    /// It has failed before it accepted connections, or since.
+    Failed,
 }
 
 /// The threads that keep certificates new; each ends when its handle is dropped.
@@ -71,11 +82,14 @@ impl Running {
     /// Waits until every worker accepts connections.
     ///
     /// # Errors
-    /// A worker has failed.
+    /// A worker has failed; the others are ended.
     pub(crate) fn wait_until_accepting(&mut self) -> io::Result<()> {
-        for _ in &self.threads {
-            let accepts = self.accepting.blocking_recv();
-            accepts.ok_or_else(|| io::Error::other("a worker cannot accept connections"))?;
+        for _ in 0..self.threads.len() {
+            if self.accepting.blocking_recv() != Some(WorkerMessage::Accepts) {
+                self.stop.end();
+                join(std::mem::take(&mut self.threads), None)?;
+                return Err(io::Error::other("a worker cannot accept connections"));
+            }
         }
         Ok(())
     }

@@ -15,6 +15,7 @@ use super::admission::{Admission, connections_max};
 use super::handshakes::Handshakes;
 use super::mount::MountedApp;
 use super::quic::QuicDuties;
+use super::running::WorkerMessage;
 use super::updating::{Update, Updating};
 use super::worker_base::WorkerBase;
 use super::{DRAIN_GRACE, HAND_OVER_GRACE, upkeep};
@@ -38,8 +39,9 @@ pub(super) struct WorkerStart {
     /// `true`: another process holds the listeners too.
     pub(super) inherited: bool,
     pub(super) updates: mpsc::UnboundedReceiver<Update>,
-    /// Gets a message when the worker accepts connections, and when it no longer does.
-    pub(super) accepts: mpsc::UnboundedSender<()>,
+    /// Gets a message when the worker accepts connections, when it no longer does, and when it
+    /// fails.
+    pub(super) messages: mpsc::UnboundedSender<WorkerMessage>,
     /// The sockets for commands and metrics, and the way of commands to the process; `None`:
     /// another worker serves them.
     pub(super) monitoring: Option<(MonitoringSockets, mpsc::UnboundedSender<Request>)>,
@@ -47,7 +49,13 @@ pub(super) struct WorkerStart {
 
 /// Runs a worker until it is stopped.
 pub(super) fn run(services: Arc<Services>, start: WorkerStart) -> io::Result<()> {
-    event_loop()?.block_on(serve(services, start))
+    let messages = start.messages.clone();
+    let outcome = event_loop().and_then(|runtime| runtime.block_on(serve(services, start)));
+    if outcome.is_err() {
+        // An error means that the process is ending.
+        let _ = messages.send(WorkerMessage::Failed);
+    }
+    outcome
 }
 
 pub(super) fn event_loop() -> io::Result<LocalRuntime> {
@@ -56,7 +64,7 @@ pub(super) fn event_loop() -> io::Result<LocalRuntime> {
 
 async fn serve(services: Arc<Services>, start: WorkerStart) -> io::Result<()> {
     let WorkerStart { number, metrics, apps, listeners, quic, inherited, .. } = start;
-    let WorkerStart { updates, accepts, monitoring, .. } = start;
+    let WorkerStart { updates, messages, monitoring, .. } = start;
     rt::spawn(disk::deliver());
     let base = WorkerBase::new(Arc::clone(&services), metrics, apps);
     let settings = services.settings();
@@ -79,7 +87,7 @@ async fn serve(services: Arc<Services>, start: WorkerStart) -> io::Result<()> {
         accepting.open_quic(listener, previous)?;
     }
     // An error means that the process is ending.
-    let _ = accepts.send(());
+    let _ = messages.send(WorkerMessage::Accepts);
     let mut updating = Updating::new(number, base, Rc::clone(&thread), admission);
     let mut orders = services.orders.clone();
     tokio::select! {
@@ -87,7 +95,7 @@ async fn serve(services: Arc<Services>, start: WorkerStart) -> io::Result<()> {
         _ = orders.wait_for(|order| !order.serves()) => {}
         () = updating.run(updates, &mut accepting) => {}
     }
-    drain(&services, &thread, accepting, &accepts, monitoring.unwrap_or_default()).await;
+    drain(&services, &thread, accepting, &messages, monitoring.unwrap_or_default()).await;
     if let Some(log) = &thread.worker().log {
         log.flush();
     }
@@ -100,7 +108,7 @@ async fn drain(
     services: &Services,
     thread: &WorkerThread,
     mut accepting: Accepting,
-    accepts: &mpsc::UnboundedSender<()>,
+    messages: &mpsc::UnboundedSender<WorkerMessage>,
     monitoring: Vec<JoinHandle<()>>,
 ) {
     let mut orders = services.orders.clone();
@@ -116,7 +124,7 @@ async fn drain(
                 accepting.note_shared();
             }
             accepting.close_all().await;
-            let _ = accepts.send(());
+            let _ = messages.send(WorkerMessage::Closed);
             // The command that began the handover gets its response.
             for served in monitoring.into_iter().filter(|_| is_hand_over) {
                 let _ = served.await;

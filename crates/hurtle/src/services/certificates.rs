@@ -1,19 +1,15 @@
 //! Local certificates, and the thread that renews them and reloads certificates when their files
 //! change.
 
-use std::fs;
 use std::io;
-use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread;
 use std::time::Duration;
 
-use nix::unistd::chown;
-
 use crate::config::Config;
 use crate::tls::{Keyring, local};
-use crate::users::next_user;
+use crate::users;
 
 /// Interval of checks; each takes a few system calls.
 const PERIOD: Duration = Duration::from_secs(1);
@@ -25,13 +21,9 @@ const PERIOD: Duration = Duration::from_secs(1);
 /// The directory and the I/O error.
 pub(crate) fn create_directory(config: &Config) -> io::Result<()> {
     let Some(dir) = &config.local_authority else { return Ok(()) };
-    local::create_directory(dir)?;
-    match next_user(config)? {
-        Some(user) if fs::metadata(dir)?.uid() != user.uid.as_raw() => {
-            Ok(chown(dir, Some(user.uid), None)?)
-        }
-        _ => Ok(()),
-    }
+    let created = users::create_directory(dir, local::DIRECTORY_MODE, config);
+    created.map_err(|e| io::Error::new(e.kind(), format!("{}: {e}", dir.display())))?;
+    local::create_directory(dir)
 }
 
 /// Makes a configuration's local certificates, reads all certificates, and shares what is equal in

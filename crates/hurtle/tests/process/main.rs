@@ -10,6 +10,7 @@ mod browser;
 mod checks;
 mod child;
 mod crowd;
+mod directories;
 mod drained;
 mod explain;
 mod floods;

@@ -247,3 +247,28 @@ fn get_over(path: &Path, target: &str) -> String {
 fn has(command: &str) -> bool {
     Command::new(command).arg("--version").output().is_ok()
 }
+
+/// A server waited for ever for the workers that had failed, if another one had begun.
+#[test]
+fn a_start_with_few_descriptors_serves_or_ends() {
+    let dir = Dir::new(&[("a.txt", "a\n")]);
+    let (mut served, mut failed) = (0, 0);
+    for limit in (20..84).step_by(2) {
+        let mut command = Command::new("sh");
+        let script =
+            format!("ulimit -n {limit}; exec \"$0\" \"$@\" --listen 127.0.0.1:0 --workers 4");
+        command.args(["-c", &script, env!("CARGO_BIN_EXE_hurtle")]).arg(dir.root());
+        let mut child = Child::spawn(&mut command);
+        eventually(&format!("with {limit} descriptors it serves or ends"), || {
+            child.stdout().contains("http://") || child.ended().is_some()
+        });
+        match child.ended() {
+            Some(status) => {
+                assert!(!status.success() && !child.stderr().is_empty(), "{}", child.stderr());
+                failed += 1;
+            }
+            None => served += 1,
+        }
+    }
+    assert!(served > 0 && failed > 0, "{served} served, {failed} failed");
+}

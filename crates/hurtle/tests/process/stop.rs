@@ -1,7 +1,10 @@
 //! Stopping: under load, during a download, and by a second signal.
 
+use std::fs::{self, Permissions};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -72,6 +75,35 @@ fn a_download_that_ends_within_the_drain_time_is_whole() {
     download.read_to_end(&mut rest).unwrap();
     assert!(rest.len() >= LARGE, "{} bytes", rest.len());
     assert_eq!(child.wait().code(), Some(0));
+}
+
+/// The end of the first server removed the socket of the second.
+#[test]
+fn the_next_server_may_listen_on_the_same_socket_while_one_finishes_its_requests() {
+    let dir = Dir::new(&[]);
+    dir.write("large.bin", vec![b'x'; LARGE]);
+    let socket = dir.path("../http.sock");
+    fs::set_permissions(dir.path(".."), Permissions::from_mode(0o777)).unwrap();
+    let start = || {
+        let mut command = hurtle();
+        command.arg(dir.root()).arg("--listen").arg(format!("unix:{}", socket.display()));
+        Child::start(command.args(["--workers", "1", "--drain", "60s"]))
+    };
+    let mut first = start();
+    let mut download = UnixStream::connect(&socket).unwrap();
+    download.write_all(b"GET /large.bin HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").unwrap();
+    download.read_exact(&mut [0; 1024]).unwrap();
+    first.signal(Signal::TERM);
+    eventually("nobody is let in", || UnixStream::connect(&socket).is_err());
+    let mut second = start();
+    let mut rest = Vec::new();
+    download.read_to_end(&mut rest).unwrap();
+    assert!(rest.len() >= LARGE - 1024, "{} bytes", rest.len());
+    assert_eq!(first.wait().code(), Some(0));
+    assert!(UnixStream::connect(&socket).is_ok(), "the second one serves");
+    second.signal(Signal::TERM);
+    assert_eq!(second.wait().code(), Some(0));
+    assert!(!socket.exists(), "its socket is removed");
 }
 
 #[test]

@@ -61,13 +61,16 @@ impl fmt::Display for NewAuthority {
     }
 }
 
+/// Mode of an authority's directory: others may read its certificates.
+pub const DIRECTORY_MODE: u32 = 0o755;
+
 /// Creates the directory of an authority. The keys in it are for its owner only.
 ///
 /// # Errors
 /// The directory and the I/O error.
 pub fn create_directory(dir: &Path) -> io::Result<()> {
     let created = dir.parent().map_or(Ok(()), fs::create_dir_all);
-    let created = created.and_then(|()| match DirBuilder::new().mode(0o755).create(dir) {
+    let created = created.and_then(|()| match DirBuilder::new().mode(DIRECTORY_MODE).create(dir) {
         Err(e) if e.kind() != io::ErrorKind::AlreadyExists => Err(e),
         _ => Ok(()),
     });

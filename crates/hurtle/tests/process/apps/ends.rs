@@ -3,7 +3,7 @@
 use std::net::TcpStream;
 use std::time::Instant;
 
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal, kill_process};
 
 use super::{Apps, FAMILY, get_until, lives, logged, numbers, socket_dir};
 use crate::child::eventually;
@@ -68,6 +68,34 @@ fn a_killed_server_leaves_no_process_behind() {
         eventually("so are their sockets", || !sockets.exists());
         child.wait();
     }
+}
+
+/// `systemctl kill --signal=SIGUSR1` signals every process of a service.
+#[test]
+fn a_keeper_outlives_signals_and_ends_its_application_with_the_server() {
+    let ignored = "for s in ['USR1', 'USR2', 'QUIT', 'ALRM', 'HUP', 'INT', 'TERM']:\n    \
+                   signal.signal(getattr(signal, 'SIG' + s), signal.SIG_IGN)\n";
+    let apps = Apps::new(&[]);
+    apps.deploy_python("a", "/a", "", &format!("{ignored}{FAMILY}serve()\n"));
+    let mut child = apps.serve();
+    let family = numbers(&get_until(&child, "/a", 200));
+    let keeper = Pid::from_raw(family[1].cast_signed()).unwrap();
+    let signals = [
+        Signal::USR1,
+        Signal::USR2,
+        Signal::QUIT,
+        Signal::ALARM,
+        Signal::HUP,
+        Signal::INT,
+        Signal::TERM,
+    ];
+    for signal in signals {
+        kill_process(keeper, signal).unwrap();
+        assert_eq!(numbers(&child.get("/a")), family, "{signal:?}");
+    }
+    child.signal(Signal::KILL);
+    eventually("all are gone", || !family.iter().any(|pid| lives(*pid)));
+    child.wait();
 }
 
 #[test]

@@ -1,6 +1,8 @@
 //! Applications that exceed the limits of their manifest.
 
-use super::Apps;
+use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
+
+use super::{Apps, ECHO, get_until, is_root, logged, numbers};
 use crate::child::{eventually, threads_of_the_user};
 
 #[test]
@@ -35,4 +37,22 @@ fn an_application_is_refused_processes_beyond_its_limit() {
     assert_eq!(child.get("/a/many").text(), "can't start new thread");
     eventually("it is well again", || child.get("/a/").text() == "well");
     assert_eq!(child.get("/a.txt").text(), "a\n");
+}
+
+/// The scan of the directory then took the manifests for missing, and ended every application.
+#[test]
+fn applications_outlive_a_server_without_free_descriptors() {
+    let apps = Apps::new(&[]);
+    let user = if is_root() { "user = \"nobody\"" } else { "" };
+    apps.deploy_python("a", "/a", user, ECHO);
+    // Limits of another user's process are not this one's to change.
+    let child = apps.serve_as_started();
+    let process = numbers(&get_until(&child, "/a", 200));
+    let server = Pid::from_raw(child.id().cast_signed());
+    // The server has the maximum of this process.
+    let none = Rlimit { current: Some(0), ..getrlimit(Resource::Nofile) };
+    let before = prlimit(server, Resource::Nofile, none).unwrap();
+    logged(&child, "Too many open files");
+    let _ = prlimit(server, Resource::Nofile, before).unwrap();
+    assert_eq!(numbers(&child.get("/a")), process, "{}", child.stderr());
 }

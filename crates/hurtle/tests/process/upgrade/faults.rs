@@ -92,6 +92,31 @@ fn a_program_that_hangs_is_ended() {
 }
 
 #[test]
+fn a_command_to_reload_waits_for_an_upgrade_that_a_signal_began() {
+    for (sentence, succeeds) in [("the new process serves", true), ("it is killed", false)] {
+        let mut server = Upgraded::start(SITE);
+        let ((), new) = server.begin_waiting_after(|server| server.child.signal(Signal::USR2));
+        let reload = server.command("reload").spawn().unwrap();
+        let waits = "a reload follows the upgrade";
+        eventually("the reload waits", || server.child.stderr().contains(waits));
+        let expected = match succeeds {
+            true => {
+                server.dir.write("../go", "");
+                format!("process {} serves now, and reloads", new.as_raw_nonzero())
+            }
+            false => {
+                kill_process(new, Signal::KILL).unwrap();
+                "reloaded ".to_owned()
+            }
+        };
+        let output = reload.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{sentence}: {}", said(&output));
+        assert!(said(&output).contains(&expected), "{sentence}: {}", said(&output));
+        server.expect_service();
+    }
+}
+
+#[test]
 fn a_stop_during_an_upgrade_ends_both() {
     let mut server = Upgraded::start(SITE);
     let (command, new) = server.begin_waiting();

@@ -106,6 +106,11 @@ impl Upgraded {
     /// Starts an upgrade to a program that waits for a file before it is hurtle; returns the
     /// command and the new process.
     fn begin_waiting(&mut self) -> (std::process::Child, Pid) {
+        self.begin_waiting_after(|server| server.command("upgrade").spawn().unwrap())
+    }
+
+    /// Likewise, with another way to begin.
+    fn begin_waiting_after<T>(&mut self, begin: impl FnOnce(&Upgraded) -> T) -> (T, Pid) {
         let (pid, go) = (self.dir.path("../pid"), self.dir.path("../go"));
         self.install_script(&format!(
             "echo $$ > {0}.new; mv {0}.new {0}\nwhile [ ! -e {1} ]; do sleep 0.01; done\n\
@@ -114,13 +119,13 @@ impl Upgraded {
             go.display(),
             env!("CARGO_BIN_EXE_hurtle"),
         ));
-        let command = self.command("upgrade").spawn().unwrap();
+        let begun = begin(self);
         eventually("the new program runs", || pid.exists());
         // Until then a kill of the old process would close the sockets.
         eventually("it has the sockets", || self.child.stderr().contains("sockets to process"));
         let new = fs::read_to_string(&pid).unwrap().trim().parse().ok().and_then(Pid::from_raw);
         self.later.push(new.unwrap());
-        (command, new.unwrap())
+        (begun, new.unwrap())
     }
 }
 

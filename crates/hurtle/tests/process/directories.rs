@@ -1,0 +1,45 @@
+//! Directories that a server creates as root for the user that it becomes.
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt as _, chown, symlink};
+
+use rustix::process::geteuid;
+
+use crate::child::Child;
+use crate::support::Dir;
+
+/// The server's user, who owns `state`, could have put a link there, and each start made the
+/// directory behind it that user's.
+#[test]
+fn a_link_to_a_directory_of_root_makes_it_nobody_elses() {
+    if !geteuid().is_root() {
+        return;
+    }
+    let nobody = nix::unistd::User::from_name("nobody").unwrap().unwrap().uid.as_raw();
+    let acme = "listen_tls = '127.0.0.1:0'\n[acme]\naccept_terms = true\n\
+                storage = '{root}/../state/of-server'\n[[acme.authority]]\n\
+                directory = 'https://127.0.0.1:9/'\n";
+    let local = "listen_tls = '127.0.0.1:0'\nlocal_authority = '{root}/../state/of-server'\n";
+    for (kind, certificate, keys) in [("ACME", "auto", acme), ("local", "local", local)] {
+        for (sentence, is_link, expected) in
+            [("a new directory", false, nobody), ("a link to a directory of root", true, 0)]
+        {
+            let dir = Dir::new(&[("a.txt", "a")]);
+            let (state, secret) = (dir.path("../state"), dir.path("../secret"));
+            for made in [&state, &secret] {
+                fs::create_dir(made).unwrap();
+            }
+            chown(&state, Some(nobody), None).unwrap();
+            if is_link {
+                symlink(&secret, state.join("of-server")).unwrap();
+            }
+            let site = "[[site]]\nhosts = 'a.test'\n[[site.mount]]\nfiles = '{root}'\n";
+            let config = format!("{keys}{site}[site.tls]\ncertificate = '{certificate}'\n");
+            let child = Child::configured(&dir, &config);
+            let owner = fs::metadata(state.join("of-server")).unwrap().uid();
+            assert_eq!(owner, expected, "{kind}, {sentence}: {}", child.stderr());
+            let warning = "belongs to another user (uid 0)";
+            assert_eq!(child.stderr().contains(warning), is_link, "{kind}: {}", child.stderr());
+        }
+    }
+}
