@@ -232,11 +232,7 @@ impl Matcher {
             && is_in(request.peer, &self.peers)
             && self.has_query.is_none_or(|wanted| wanted == request.has_query())
             && self.is_tls.is_none_or(|wanted| wanted == request.is_tls)
-            && self.fields.iter().all(|(name, values)| {
-                let lines = head.fields.iter();
-                let own = lines.filter(|(line, _)| line.eq_ignore_ascii_case(name.as_bytes()));
-                values.admits(own.map(|(_, value)| Cow::Borrowed(value)))
-            })
+            && self.fields.iter().all(|(name, values)| values.admits(head.values(name.as_bytes())))
             && self.cookies.iter().all(|(name, values)| {
                 let own = cookies(head).filter(|(cookie, _)| *cookie == name.as_bytes());
                 values.admits(own.map(|(_, value)| Cow::Borrowed(value)))

@@ -165,11 +165,17 @@ impl Sites {
         self.sites.iter().map(|site| site.config.name()).collect()
     }
 
-    /// Starts the health checks of upstreams, where they are configured.
+    /// Starts to resolve the names of upstreams, and of the servers that gates ask, and the health
+    /// checks, where they are configured.
     pub(crate) fn watch_upstreams(&self) {
         for mount in self.sites.iter().flat_map(|site| &site.mounts) {
             if let Handler::Proxy(proxy) = &mount.handler {
                 proxy.watch();
+            }
+        }
+        for gate in self.sites.iter().flat_map(|site| site.all_gates()) {
+            if let Gate::Forward(server) = gate {
+                server.watch();
             }
         }
     }
@@ -257,6 +263,11 @@ impl Site {
         }
     }
 
+    /// The gates of its mounts, and its own.
+    fn all_gates(&self) -> impl Iterator<Item = &Gate> {
+        self.mounts.iter().flat_map(|mount| &mount.gates).chain(&self.gates)
+    }
+
     /// Returns whether the site has this configuration and these requirements, and its users are
     /// unchanged, and so are the certificates for its upstreams.
     fn is_as(
@@ -266,7 +277,7 @@ impl Site {
         guard: &Guard,
         resources: &Resources<'_>,
     ) -> bool {
-        let mut gates = self.mounts.iter().flat_map(|mount| &mount.gates).chain(&self.gates);
+        let mut gates = self.all_gates();
         self.demand == *demand
             && self.wasm == resources.wasm.versions(config)
             && self.config == *config

@@ -12,6 +12,7 @@ pub mod method;
 mod partial_line;
 pub mod section;
 
+use std::borrow::Cow;
 use std::cell::OnceCell;
 use std::rc::Rc;
 
@@ -192,6 +193,17 @@ impl<'a> RequestHead<'a> {
     pub fn content_type(&self) -> Value<'a> {
         let is_type = |name: &[u8]| name.len() == 12 && is_name(name, b"content-type");
         self.fields.iter().find(|(name, _)| is_type(name)).map(|(_, value)| value)
+    }
+
+    /// Returns the values of a field, in order. That of Host is the request's host in every version
+    /// (RFC 9112 section 3.2.2, RFC 9113 section 8.3.1).
+    pub fn values<'s>(&'s self, name: &'s [u8]) -> impl Iterator<Item = Cow<'s, [u8]>> {
+        let host = self.host.filter(|host| !host.name.is_empty() && is_name(name, b"host"));
+        let is_of_lines = host.is_none();
+        let lines = self.fields.iter();
+        let lines = lines.filter(move |(line, _)| is_of_lines && line.eq_ignore_ascii_case(name));
+        let host = host.map(|host| Cow::Owned(host.authority()));
+        host.into_iter().chain(lines.map(|(_, value)| Cow::Borrowed(value)))
     }
 
     /// Returns the media type of a call of gRPC or gRPC-Web; `None`: it is another request.

@@ -48,6 +48,14 @@ impl fmt::Display for HostError {
 
 impl std::error::Error for HostError {}
 
+impl Host<'_> {
+    /// Returns the name and the port as a client writes them.
+    pub fn authority(&self) -> Vec<u8> {
+        let port = self.port.map(|port| format!(":{port}")).unwrap_or_default();
+        [self.name, port.as_bytes()].concat()
+    }
+}
+
 /// Parses `uri-host [ ":" port ]` (RFC 3986 section 3.2.2). Stricter than the grammar in one point:
 /// a comma is refused, because two joined Host fields contain one.
 ///

@@ -191,8 +191,12 @@ impl PasswordGate {
     /// is.
     pub(crate) fn user(&self, authorization: Option<&[u8]>) -> Option<String> {
         // RFC 7617 section 2: a name holds no colon, so `name:file` is unambiguous.
-        let name = Credentials::parse(authorization?)?.name;
-        Some(format!("{name}:{}", self.file.display()))
+        Some(format!("{}:{}", self.name(authorization)?, self.file.display()))
+    }
+
+    /// Returns the name of an authenticated client.
+    pub(crate) fn name(&self, authorization: Option<&[u8]>) -> Option<String> {
+        Some(Credentials::parse(authorization?)?.name.to_owned())
     }
 
     fn refusal(&self) -> Answer {

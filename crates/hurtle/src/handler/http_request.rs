@@ -1,5 +1,6 @@
 //! Builds `http` crate requests for applications from parsed heads.
 
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::mem;
 
@@ -81,12 +82,17 @@ fn read_fields(request: &RequestHead<'_>, lines: &Bytes, map: &mut HeaderMap) ->
     request.fields.read(lines, request.field_count, map);
     let authority = match (request.target, request.fields) {
         // RFC 9112 section 3.2.2: the authority replaces Host.
-        (Target::Absolute { authority, .. }, _) => Some(authority),
-        (_, RequestFields::Section(section)) => section.authority(),
-        _ => None,
+        (Target::Absolute { authority, .. }, _) => Some(Cow::Borrowed(authority)),
+        (_, RequestFields::Section(section)) => section.authority().map(Cow::Borrowed),
+        // Lines that this server has written for a request of HTTP/2 or HTTP/3.
+        _ => {
+            let host = request.host.filter(|host| !host.name.is_empty());
+            let host = host.filter(|_| !map.contains_key(header::HOST));
+            host.map(|host| Cow::Owned(host.authority()))
+        }
     };
     if let Some(authority) = authority {
-        map.insert(header::HOST, HeaderValue::from_bytes(authority).ok()?);
+        map.insert(header::HOST, HeaderValue::from_bytes(&authority).ok()?);
     }
     Some(())
 }

@@ -282,13 +282,13 @@ async fn read_file<C: Client>(
 async fn file_of(directory: &Directory, request: &RequestContext<'_>) -> Option<Answer> {
     let (query, matched) = (request.for_files(), &request.matched);
     let sends = query.get && query.file.is_for_the_whole();
-    match request.store.revalidated(query.key, sends).await {
+    // The look-up below reports disk errors.
+    if matched.cacheable
+        && let Ok(Some(entry)) = request.store.revalidated(query.key, sends).await
+        && entry.mount == matched.mount
+    {
         // The mount admits this client, so the file may be sent.
-        Ok(Some(entry)) if entry.mount == matched.mount => {
-            return Some(files::answer(&entry, StatusCode::OK, &query.file));
-        }
-        // The look-up below reports disk errors.
-        _ => {}
+        return Some(files::answer(&entry, StatusCode::OK, &query.file));
     }
     let answer = directory.call(request.store, &query, matched).await?;
     Some(match directory.takes_uploads() {

@@ -113,13 +113,12 @@ fn fill(
             out.extend(encoded.unwrap_or_default().bytes());
         }
         Variable::Request(name) => {
-            let named = request.head.fields.iter();
-            let named = named.filter(|(n, _)| n.eq_ignore_ascii_case(name.as_str().as_bytes()));
-            for (number, (_, value)) in named.enumerate() {
+            let values = request.head.values(name.as_str().as_bytes());
+            for (number, value) in values.enumerate() {
                 if number > 0 {
                     out.extend_from_slice(b", ");
                 }
-                out.extend_from_slice(value);
+                out.extend_from_slice(&value);
             }
         }
     }

@@ -275,11 +275,9 @@ fn hash_address(hasher: &mut impl Hasher, address: Option<IpAddr>) {
 /// Hashes the values of a field. A request without the field counts under its client's address.
 fn hash_field(hasher: &mut impl Hasher, name: &HeaderName, requester: &Requester<'_>) {
     let mut is_present = false;
-    for (other, value) in requester.head.fields.iter() {
-        if other.eq_ignore_ascii_case(name.as_str().as_bytes()) {
-            is_present = true;
-            hash_bytes(hasher, value);
-        }
+    for value in requester.head.values(name.as_str().as_bytes()) {
+        is_present = true;
+        hash_bytes(hasher, &value);
     }
     hasher.write_u8(u8::from(is_present));
     if !is_present {

@@ -105,24 +105,26 @@ pub(super) async fn own_page<'a>(
     }
 }
 
-/// Has a mount respond to an error, through its gates. `get` is the request as `without_body`
+/// Has a mount respond to an error of the request that passed `failed`, through its own gates. `get` is the request as `without_body`
 /// returns it, `status` that of the response, if the mount does not decide. Returns its place of
 /// `concurrency`, too. `None`: a gate refuses the request, or there is no response.
 pub(super) async fn replace<T: Protocol>(
     connection: &mut Connection<T>,
     exchange: &mut Exchange,
     get: Routed<'_, '_>,
+    failed: &[Gate],
     status: Option<StatusCode>,
 ) -> Option<(Handled, Option<Rc<Place>>)> {
     // A site that is down has a page that says so.
     let is_asked = |gate: &&Gate| !matches!(gate, Gate::Maintenance(_));
-    let gates: Vec<Gate> = get.resolved.gates().iter().filter(is_asked).cloned().collect();
+    let gates = get.resolved.gates().iter().filter(is_asked);
+    let gates: Vec<Gate> = gates.map(|gate| gate.without_rates(failed)).collect();
     let granted = pass(connection, exchange, get, &gates, Granted::default()).await.ok()?;
     let head = &granted.head(get.request);
     let at = get.resolved.mount()?;
     let handler = at.0.handler();
-    let handling =
-        handle(connection, exchange, get.with(head), &at, Some(&granted), clock::now_ms());
+    let additions = (&granted.variables[..], granted.place.as_ref());
+    let handling = handle(connection, exchange, get.with(head), &at, additions, clock::now_ms());
     let mut handled = handling.await.handled;
     match (&mut handled, status) {
         (Ok(Outcome::Answer(answer)), Some(status)) => answer.status = status,

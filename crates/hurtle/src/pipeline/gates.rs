@@ -264,7 +264,7 @@ async fn pass_gate<T: Protocol>(
         }
         Gate::Basic(passwords) => {
             let checked = passwords.check(request.authorization).await;
-            checked.map(|()| None).map_err(Refusal::plain)
+            checked.map(|()| None).map_err(|answer| Refusal::Error(Box::new(answer)))
         }
         Gate::Authorizer(authorizer) => {
             let Some((mount, matched)) = resolved.mount() else { return Ok(None) };

@@ -1,5 +1,7 @@
 //! The step `handle`: calls the handler of the route, or answers for the site where it has none.
 
+use std::rc::Rc;
+
 use http::{StatusCode, header};
 use hurtle_http::request::{Method, RequestHead};
 use hurtle_http::semantics::target::Target;
@@ -8,7 +10,7 @@ use super::client::{ExchangeClient, Incoming};
 use super::connection::Connection;
 use super::context::context;
 use super::exchange::Exchange;
-use super::gates::{Granted, challenge};
+use super::gates::challenge;
 use super::resolve::{Routed, needs_tls};
 use crate::answer::Answer;
 use crate::compress::forbids;
@@ -16,6 +18,7 @@ use crate::files::{FileQuery, Key};
 use crate::handler::client::{Client, ExchangeError};
 use crate::handler::request::{HandlerRequest, MatchedPath, RequestContext};
 use crate::handler::{Handled, InternalRedirect, Outcome, own_response, refusal};
+use crate::limits::concurrency::Place;
 use crate::protocol::Protocol;
 use crate::site::{MountRef, Resolved};
 
@@ -27,21 +30,20 @@ pub(super) struct Handling {
     pub(super) has_waited: bool,
 }
 
-/// Calls the handler of a mount. `granted` are the additions of its gates, if there are some.
+/// Calls the handler of a mount. `granted` are the variables and the place that its gates gave.
 #[allow(clippy::manual_async_fn)] // An async fn would store its arguments twice.
 pub(super) fn handle<T: Protocol>(
     connection: &mut Connection<T>,
     exchange: &mut Exchange,
     routed: Routed<'_, '_>,
     at: &(&MountRef<'_>, MatchedPath<'_>),
-    granted: Option<&Granted>,
+    granted: (&[(Vec<u8>, Vec<u8>)], Option<&Rc<Place>>),
     now_ms: u64,
 ) -> impl Future<Output = Handling> {
     async move {
         let (mount, matched) = *at;
         let context = context(connection, exchange, routed, mount, matched, now_ms);
-        let granted = granted.map(|granted| (&granted.variables[..], granted.place.as_ref()));
-        let (granted, place) = granted.unwrap_or_default();
+        let (granted, place) = granted;
         let context = RequestContext { granted, place, ..context };
         let Routed { request, resolved, .. } = routed;
         let mut client = ExchangeClient::new(connection, exchange, request, Some(resolved));

@@ -142,7 +142,8 @@ fn run_route<T: Protocol>(
         let Some(at) = resolved.mount() else {
             return Box::pin(run_site(connection, exchange, routed)).await;
         };
-        let mut handling = await_in_place!(handle(connection, exchange, routed, &at, None, now_ms));
+        let mut handling =
+            await_in_place!(handle(connection, exchange, routed, &at, (&[], None), now_ms));
         if handling.has_waited {
             now_ms = clock::now_ms();
         }
@@ -224,27 +225,34 @@ async fn run_granted<T: Protocol>(
     connection: &mut Connection<T>,
     exchange: &mut Exchange,
     routed: Routed<'_, '_>,
-    granted: Granted,
+    mut granted: Granted,
 ) -> Last {
+    let mut place = granted.place.take();
     let head = &granted.head(routed.request);
     let edited = routed.with(head);
     let Some(at) = routed.resolved.mount() else {
         return run_site(connection, exchange, edited).await;
     };
-    let handling = handle(connection, exchange, edited, &at, Some(&granted), clock::now_ms()).await;
+    let additions = (&granted.variables[..], place.as_ref());
+    let handling = handle(connection, exchange, edited, &at, additions, clock::now_ms()).await;
     let Handling { mut handled, incoming, .. } = handling;
-    if granted.place.as_ref().is_some_and(|place| place.is_refused()) {
+    if place.as_ref().is_some_and(|place| place.is_refused()) {
         hit(connection, exchange, LimitKind::Concurrency, Some(head));
     }
     if let Ok(Outcome::Otherwise) = handled {
+        granted.place = place;
         return Box::pin(run_otherwise(connection, exchange, routed, granted)).await;
     }
     if at.0.intercepts_errors() {
         handled = intercept(head, routed.resolved, handled);
     }
+    if let Err(HandlerError::Answer(_)) = handled {
+        // A mount that responds in place of the error may have the same limit.
+        place = None;
+    }
     let mut last = deliver(connection, exchange, edited, handled, incoming).await;
     if let Last::Tunnel(tunnel) = &mut last {
-        tunnel.place = granted.place;
+        tunnel.place = place;
     }
     last
 }
@@ -345,7 +353,9 @@ async fn deliver_replacement<T: Protocol>(
         let mut lines = Vec::new();
         let get = &without_body(request, &mut lines);
         let routed = Routed { request: get, worker, resolved: &next };
-        if let Some((handled, _place)) = replace(connection, exchange, routed, status).await {
+        if let Some((handled, _place)) =
+            replace(connection, exchange, routed, resolved.gates(), status).await
+        {
             connection.count_for(next.metrics());
             exchange.time_by(next.timeouts(), &connection.slot);
             return match deliver(connection, exchange, routed, handled, incoming).await {

@@ -106,6 +106,28 @@ impl Gate {
         }
     }
 
+    /// Returns the gate without the limits of rates that are in `counted`: they count a request
+    /// once, also if its error is replaced by another response.
+    pub(crate) fn without_rates(&self, counted: &[Gate]) -> Gate {
+        let counted: Vec<_> = counted.iter().filter_map(Gate::rates).flatten().collect();
+        let rest = |rates: &[Arc<RateLimiter>]| -> Rc<[_]> {
+            let is_new = |rate: &&Arc<RateLimiter>| !counted.iter().any(|c| Arc::ptr_eq(c, rate));
+            rates.iter().filter(is_new).cloned().collect()
+        };
+        match self {
+            Gate::Rate(rates) => Gate::Rate(rest(rates)),
+            Gate::SharedRate(rates) => Gate::SharedRate(rest(rates)),
+            other => other.clone(),
+        }
+    }
+
+    fn rates(&self) -> Option<&[Arc<RateLimiter>]> {
+        match self {
+            Gate::Rate(rates) => Some(rates),
+            _ => None,
+        }
+    }
+
     /// Returns whether a request without a path, such as `OPTIONS *`, needs to pass the gate.
     pub(super) fn is_for_server(&self) -> bool {
         matches!(

@@ -31,6 +31,8 @@ pub(crate) struct Resolved<'a> {
     pub site: &'a Site,
     head: &'a RequestHead<'a>,
     route: OnceCell<Option<Route<'a>>>,
+    /// `true`: the route is that of an error's page, which is not what the target names.
+    is_error: bool,
 }
 
 impl Sites {
@@ -43,7 +45,8 @@ impl Sites {
         request: MatchedRequest<'a>,
     ) -> Option<Resolved<'a>> {
         let (number, site) = self.at(listen).find(name)?;
-        let resolved = Resolved { number, site, head: request.head, route: OnceCell::new() };
+        let head = request.head;
+        let resolved = Resolved { number, site, head, route: OnceCell::new(), is_error: false };
         if site.routing != Routing::ByPath {
             resolved.route_by(&request);
         }
@@ -160,7 +163,8 @@ impl<'a> Resolved<'a> {
                     Some(query) => Some(query).filter(|query| !query.is_empty()),
                 };
                 let matched = self.site.matched_path(path, mount);
-                Some((mount, MatchedPath { query, ..matched }))
+                let cacheable = matched.cacheable && !self.is_error;
+                Some((mount, MatchedPath { query, cacheable, ..matched }))
             }
         }
     }
@@ -197,7 +201,7 @@ impl<'a> Resolved<'a> {
             }
         };
         let route = Route::Mount { path: path.into(), query, mount, rules: Vec::new() };
-        Some(Resolved { route: OnceCell::from(Some(route)), ..*self })
+        Some(Resolved { route: OnceCell::from(Some(route)), is_error: true, ..*self })
     }
 
     /// Returns the edits of the response: those of the path's mount, or of the site if it responds

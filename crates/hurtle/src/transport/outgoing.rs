@@ -261,8 +261,8 @@ impl Sender {
         }
     }
 
-    /// Reads a piece of a file, of at most `room` bytes. If it is not in memory, the disk threads
-    /// read up to `end`.
+    /// Reads a piece of a file, of at most `room` bytes, before `end`. If it is not in memory, the
+    /// disk threads read it and what follows, up to `AHEAD_BYTES`.
     ///
     /// # Errors
     /// Errors of the disk; `UnexpectedEof` if the file ends early.

@@ -79,7 +79,7 @@ impl<'a> Residency<'a> {
     }
 
     /// Reads a piece of at most `room` bytes. If it is not in memory, the disk threads read up to
-    /// `end`.
+    /// `end`, and at most `AHEAD_BYTES`: a response must not wait for a whole file.
     ///
     /// # Errors
     /// See `follow`; `UnexpectedEof` if the file ends early.
@@ -89,7 +89,7 @@ impl<'a> Residency<'a> {
         let into = &mut piece.room()[..len];
         let read = match sys::read_resident(self.file.as_fd(), into, offset) {
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
-                Box::pin(self.page_in(offset..end)).await?;
+                Box::pin(self.page_in(offset..end.min(offset + AHEAD_BYTES))).await?;
                 rustix::io::retry_on_intr(|| rustix::io::pread(self.file, &mut *into, offset))?
             }
             read => read?,
@@ -134,5 +134,39 @@ impl<'a> Residency<'a> {
     fn queue(&self, range: Range<u64>) -> Option<Queued<io::Result<()>>> {
         let file = Arc::clone(self.file);
         self.disk.queue(file.lane, move || file.read_ahead(range.start, range.end)).ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::{self, File};
+    use std::num::NonZeroUsize;
+
+    use super::*;
+    use crate::body::Stamp;
+
+    /// A response over HTTP/2 waited until all the rest of its file was read.
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn a_piece_of_a_cold_file_waits_for_the_next_bytes_only() {
+        const BYTES: u64 = 64 << 20;
+        let disk = Disk::start(NonZeroUsize::MIN).unwrap();
+        let path = std::env::temp_dir().join(format!("hurtle-residency-{}", std::process::id()));
+        fs::write(&path, vec![7; BYTES as usize]).unwrap();
+        let file = File::open(&path).unwrap();
+        file.sync_all().unwrap();
+        let stamp = Stamp::of(&rustix::fs::fstat(&file).unwrap());
+        let file = Arc::new(OpenFile::new(file.into(), stamp, disk.lane()));
+        rustix::fs::fadvise(&*file, 0, None, rustix::fs::Advice::DontNeed).unwrap();
+        let is_cold = |at| sys::read_resident(file.as_fd(), &mut [0; 16], at).is_err();
+        if is_cold(BYTES / 2) {
+            let mut ahead = None;
+            let mut residency = Residency::new(&disk, &file, BYTES, &mut ahead);
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+            let piece = runtime.unwrap().block_on(residency.read(0, BYTES, 100)).unwrap();
+            assert_eq!(piece.into_bytes(), [7; 100][..]);
+            assert!(is_cold(BYTES - 16), "the end of the file is read, too");
+        }
+        fs::remove_file(&path).unwrap();
     }
 }

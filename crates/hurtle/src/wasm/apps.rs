@@ -11,7 +11,7 @@ use hurtle_wasm::{Application, Origin, Settings};
 use xxhash_rust::xxh3::xxh3_128;
 
 use super::service::WasmService;
-use crate::config::{Config, MountHandler, Site, Wasm};
+use crate::config::{Config, Mount, MountHandler, Site, Wasm};
 use crate::rt::Threads;
 use crate::tls;
 
@@ -56,12 +56,12 @@ impl WasmApps {
     ) -> Result<WasmApps, Vec<String>> {
         let known = previous.map_or(&[][..], |previous| &previous.apps);
         let (mut apps, mut problems) = (Vec::new(), Vec::new());
-        for (site, path, wasm) in config.sites.iter().flat_map(mounts) {
-            match LoadedApp::load(&site, &path, wasm, known) {
+        for (site, mount, wasm) in config.sites.iter().flat_map(mounts) {
+            match LoadedApp::load(&site, mount, wasm, known) {
                 Ok(app) => apps.push(app),
                 Err(e) => {
-                    let file = wasm.component.file.display();
-                    problems.push(format!("{site}, mount {path}: {file}: {e}"));
+                    let (name, file) = (mount.name(), wasm.component.file.display());
+                    problems.push(format!("{site}, mount {name}: {file}: {e}"));
                 }
             }
         }
@@ -88,8 +88,8 @@ impl WasmApps {
 
     /// The versions of a site's applications. Equal versions are the same applications.
     pub(crate) fn versions(&self, site: &Site) -> Vec<u64> {
-        let apps = mounts(site).filter_map(|(site, path, _)| {
-            self.apps.iter().find(|app| app.is_at(&site, &path)).map(|app| app.version)
+        let apps = mounts(site).filter_map(|(site, mount, _)| {
+            self.apps.iter().find(|app| app.is_at(&site, &mount.name())).map(|app| app.version)
         });
         apps.collect()
     }
@@ -102,28 +102,28 @@ impl LoadedApp {
 
     fn load(
         site: &str,
-        mount: &str,
+        mount: &Mount,
         config: &Wasm,
         known: &[LoadedApp],
     ) -> Result<LoadedApp, String> {
         let bytes = read(&config.component.file).map_err(|e| e.to_string())?;
-        let hash = xxh3_128(&bytes);
+        let (hash, name) = (xxh3_128(&bytes), mount.name());
         let same =
-            |app: &&LoadedApp| app.is_at(site, mount) && app.config == *config && app.hash == hash;
+            |app: &&LoadedApp| app.is_at(site, &name) && app.config == *config && app.hash == hash;
         if let Some(app) = known.iter().find(same) {
             return Ok(app.clone());
         }
         let application = Application::compile(&bytes, settings(site, mount, config)?)?;
         let version = NEXT_VERSION.fetch_add(1, Relaxed);
-        let (site, mount) = (site.to_owned(), mount.to_owned());
-        Ok(LoadedApp { site, mount, config: config.clone(), hash, version, application })
+        let site = site.to_owned();
+        Ok(LoadedApp { site, mount: name, config: config.clone(), hash, version, application })
     }
 }
 
-/// The WebAssembly mounts of a site, each with the names of the site and of the mount.
-fn mounts(site: &Site) -> impl Iterator<Item = (String, String, &Wasm)> {
+/// The WebAssembly mounts of a site, each with the name of the site.
+fn mounts(site: &Site) -> impl Iterator<Item = (String, &Mount, &Wasm)> {
     site.mounts.iter().filter_map(|mount| match &mount.handler {
-        MountHandler::Wasm(wasm) => Some((site.name(), mount.name(), &**wasm)),
+        MountHandler::Wasm(wasm) => Some((site.name(), mount, &**wasm)),
         _ => None,
     })
 }
@@ -137,7 +137,7 @@ fn read(file: &Path) -> io::Result<Vec<u8>> {
     }
 }
 
-fn settings(site: &str, mount: &str, config: &Wasm) -> Result<Settings, String> {
+fn settings(site: &str, mount: &Mount, config: &Wasm) -> Result<Settings, String> {
     let (component, timeouts) = (&config.component, &config.timeouts);
     let origins = component
         .outbound
@@ -145,7 +145,7 @@ fn settings(site: &str, mount: &str, config: &Wasm) -> Result<Settings, String> 
         .map(|text| Origin::parse(text).ok_or_else(|| format!("{text} is no origin")));
     let needs_tls = component.outbound.iter().any(|origin| origin.starts_with("https:"));
     let mut env = component.env.clone();
-    env.entry("HURTLE_PATH".to_owned()).or_insert_with(|| mount.to_owned());
+    env.entry("HURTLE_PATH".to_owned()).or_insert_with(|| mount.path.clone());
     Ok(Settings {
         memory: component.memory,
         cpu_time: component.cpu_time,
@@ -158,6 +158,6 @@ fn settings(site: &str, mount: &str, config: &Wasm) -> Result<Settings, String> 
         dirs: component.dirs.clone(),
         writable_dirs: component.writable_dirs.clone(),
         env,
-        ..Settings::new(&format!("{site}{mount}"))
+        ..Settings::new(&format!("{site}{}", mount.name()))
     })
 }

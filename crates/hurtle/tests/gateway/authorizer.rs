@@ -98,3 +98,25 @@ fn a_cached_response_is_authorized_each_time() {
     assert!(client.answer().0.starts_with("HTTP/1.1 403 "), "it is kept, but not for him");
     origin.expect_no_connection();
 }
+
+/// `anna:secret` with bcrypt's lowest cost.
+fn users(dir: &Dir) -> std::path::PathBuf {
+    let hash = bcrypt::hash_with_salt("secret", 4, [7; 16]).unwrap();
+    dir.write("users", &format!("anna:{hash}\n"));
+    dir.path("users")
+}
+
+/// The variable had the path of the file of passwords, too.
+#[test]
+fn the_user_of_a_password_is_named_to_the_application() {
+    let (dir, upstream) = (Dir::new(&[]), Upstream::new());
+    let auth = format!("auth = 'basic'\nusers = {:?}", users(&dir));
+    let server = Proxy::of_site(&auth, &format!("fastcgi = \"{}\"", upstream.address));
+    // "anna:secret" in base64.
+    let mut client =
+        server.send("GET / HTTP/1.1\r\nHost: a\r\nAuthorization: Basic YW5uYTpzZWNyZXQ=\r\n\r\n");
+    let received = receive(&upstream);
+    assert_eq!(received.variables["REMOTE_USER"], "anna");
+    received.answer("Content-Type: a/b\n\nok");
+    assert!(client.answer().0.starts_with("HTTP/1.1 200 "));
+}

@@ -140,7 +140,14 @@ fn a_client_gets_100_continue_when_its_body_is_read() {
 fn a_response_is_converted_to_http() {
     let upstream = Upstream::new();
     let server = server(&upstream, "");
-    let table: [(&str, &str, &str, &[&str], &str); 6] = [
+    let table: [(&str, &str, &str, &[&str], &str); 7] = [
+        (
+            "GET",
+            "no more than the length, in one piece",
+            "Content-Type: a/b\nContent-Length: 2\n\nok\n",
+            &["HTTP/1.1 200 OK", "Content-Length: 2"],
+            "ok",
+        ),
         ("GET", "a status", "Status: 404 Gone Fishing\n\nx", &["HTTP/1.1 404 Not Found"], "x"),
         (
             "GET",

@@ -33,3 +33,34 @@ fn bodies_are_streamed_both_ways() {
     app.send([record(STDOUT, "second"), end()].concat());
     assert_eq!(wire.next_of(DATA).payload, b"second");
 }
+
+/// HTTP/2 has `:authority` in place of Host. Lines that this server writes anew had neither.
+#[test]
+fn the_host_is_a_field_of_the_request_in_every_version() {
+    for top in ["", "[tracing]\nrequest_id = true"] {
+        let upstream = Upstream::new();
+        let server = Proxy::of(
+            top,
+            &format!(
+                "fastcgi = \"{}\"\nmatch = {{ header = {{ Host = 'a' }} }}\n\
+                 request_fields = {{ set = {{ X-Original = '{{request.host}}' }} }}",
+                upstream.address
+            ),
+        );
+        for http2 in [false, true] {
+            let mut one = (!http2).then(|| server.connect());
+            let mut two = http2.then(|| Wire::begin(server.address, &[]));
+            if let Some(client) = &mut one {
+                client.send("GET /x HTTP/1.1\r\nHost: a\r\n\r\n");
+            }
+            if let Some(wire) = &mut two {
+                wire.send(&frame(HEADERS, END_HEADERS | END_STREAM, 1, &request("GET", "/x")));
+            }
+            let received = receive(&upstream);
+            let has = |name: &str| received.variables.get(name).map(String::as_str);
+            assert_eq!(has("HTTP_HOST"), Some("a"), "HTTP/2 {http2}, {top}");
+            assert_eq!(has("HTTP_X_ORIGINAL"), Some("a"), "HTTP/2 {http2}, {top}");
+            received.answer("Content-Type: a/b\n\nx");
+        }
+    }
+}

@@ -22,6 +22,7 @@ mod links;
 #[allow(dead_code)]
 #[path = "../app/log.rs"]
 mod log;
+mod pages;
 mod peer;
 mod php;
 mod php_fpm;

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use hurtle::config::{Auth, Basic, Config, Listen, MountHandler, Uploads};
+use hurtle::config::{Auth, Basic, Config, ErrorPage, ErrorTarget, Listen, MountHandler, Uploads};
 use hurtle::server::Server as Bound;
 
 use crate::support::site::{files, files_of, mount};
@@ -32,6 +32,24 @@ fn basic(dir: &Dir) -> Option<Auth> {
     let mut basic = Basic::new(dir.path("../users"));
     basic.space.realm = "staging".into();
     Some(Auth::Basic(basic))
+}
+
+#[test]
+fn a_page_of_the_site_replaces_the_refusal() {
+    let dir = dir(&[("a.txt", "hello"), ("help.html", "ask Bo")]);
+    let auth = basic(&dir);
+    let server = Server::of(dir, |config| {
+        config.sites[0].auth = auth;
+        let page = ErrorPage { to: ErrorTarget::Page("/help.html".into()), status: None };
+        config.sites[0].error_pages.insert(http::StatusCode::UNAUTHORIZED, page);
+    });
+    let response = server.get("/a.txt");
+    assert_eq!((response.status, response.text()), (401, "ask Bo"));
+    assert_eq!(
+        response.field("WWW-Authenticate").unwrap(),
+        "Basic realm=\"staging\", charset=\"UTF-8\""
+    );
+    assert_eq!(server.get(&format!("/a.txt\n{}", shown("anna:secret"))).text(), "hello");
 }
 
 #[test]

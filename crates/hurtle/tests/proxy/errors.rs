@@ -424,3 +424,23 @@ fn mistakes_are_reported() {
     let error = problems("[[site]]\n[[site.mount]]\nabort = true\nrespond = \"\"\n");
     assert!(error.contains("a mount has only one of"), "{error}");
 }
+
+/// The failed request held its place while its page waited for one.
+#[test]
+fn the_page_of_an_error_needs_no_second_place_and_no_second_request_of_a_rate() {
+    let upstream = Upstream::new();
+    let limits = "concurrency = 1\nqueue = 9\nqueue_timeout = '1h'\n[[site.mount.rate_limit]]\nrequests = '2/h'";
+    let mount = format!("proxy = 'http://{}'\nintercept_errors = true\n{limits}", upstream.address);
+    let server = Proxy::of_site("errors = { 404 = '/errors/404' }", &mount);
+    for _ in 0..2 {
+        let mut client = server.send(get("/none"));
+        let (mut peer, _) = upstream.next_request();
+        peer.send(response("404 Not Found", "", "theirs"));
+        let (mut peer, head) = upstream.next_request();
+        assert!(head.starts_with("GET /errors/404 "), "{head}");
+        peer.send(response("200 OK", "", "our page"));
+        assert_eq!(answered(&mut client), ("404 Not Found".to_owned(), "our page".to_owned()));
+    }
+    let mut client = server.send(get("/none"));
+    assert!(answered(&mut client).0.starts_with("429 "), "the third request of two an hour");
+}

@@ -25,6 +25,9 @@ fn a_component_has_only_what_it_is_granted() {
     assert_eq!(served.get("/app/vars").text(), "HURTLE_PATH=/app\n");
     assert_eq!(served.get("/app/o?h127.0.0.1:1/").text(), DENIED);
 
+    let served = Served::start("match = { method = 'GET' }\n", "");
+    assert_eq!(served.get("/app/vars").text(), "HURTLE_PATH=/app\n", "conditions are no path");
+
     let table = "dirs = { '/data' = '{root}' }\nwritable_dirs = { '/state' = '{root}' }\n\
                  env = { A = 'b', C = 'd' }\n";
     let served = Served::start("", table);

@@ -35,10 +35,7 @@ impl RequestFacts {
         let host = request.host.filter(|host| !host.name.is_empty());
         let host = host.map_or_else(
             || "localhost".to_owned(),
-            |host| {
-                let name = String::from_utf8_lossy(host.name);
-                host.port.map_or_else(|| name.clone().into_owned(), |port| format!("{name}:{port}"))
-            },
+            |host| String::from_utf8_lossy(&host.authority()).into_owned(),
         );
         let length = match request.body {
             BodyLength::Exactly(length) => Some(length),
@@ -48,7 +45,7 @@ impl RequestFacts {
             method: String::from_utf8_lossy(request.method.as_bytes()).into_owned(),
             target,
             host,
-            user: passwords.and_then(|passwords| passwords.user(request.authorization)),
+            user: passwords.and_then(|passwords| passwords.name(request.authorization)),
             gated: passwords.is_some(),
             length,
         }

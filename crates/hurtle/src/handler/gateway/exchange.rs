@@ -215,17 +215,20 @@ impl Sink {
         self.forward(rest).await
     }
 
-    async fn forward(&mut self, data: Bytes) -> Result<(), GatewayError> {
-        let len = data.len() as u64;
-        if len == 0 {
+    async fn forward(&mut self, mut data: Bytes) -> Result<(), GatewayError> {
+        let left = if self.silent { Some(0) } else { self.left };
+        let wanted = left.map_or(data.len(), |left| {
+            usize::try_from(left).map_or(data.len(), |left| left.min(data.len()))
+        });
+        let beyond = data.split_off(wanted).len() as u64;
+        self.discarded += beyond;
+        if beyond > 0 && self.discarded > DISCARDED_BYTES_MAX {
+            return Err(GatewayError::Abandoned);
+        }
+        if data.is_empty() {
             return Ok(());
         }
-        if self.silent || self.left == Some(0) {
-            self.discarded += len;
-            let may = self.discarded <= DISCARDED_BYTES_MAX;
-            return if may { Ok(()) } else { Err(GatewayError::Abandoned) };
-        }
-        self.left = self.left.map(|left| left.saturating_sub(len));
+        self.left = self.left.map(|left| left - wanted as u64);
         if self.spool.put(data).await { Ok(()) } else { Err(GatewayError::Abandoned) }
     }
 

@@ -81,10 +81,6 @@ impl Proxy {
     /// Returns the properties of a request that decide on its upstream.
     pub(super) fn key(&self, request: &RequestContext<'_>) -> Key {
         let balancing = &self.config().balancing;
-        let field = |name: &str| {
-            let mut fields = request.head.fields.iter();
-            fields.find(|(known, _)| known.eq_ignore_ascii_case(name.as_bytes()))
-        };
         match balancing.method {
             Balance::RoundRobin | Balance::LeastConnections => Key::Any,
             Balance::HashPath => Key::Hash(xxh3_64(request.matched.path)),
@@ -93,10 +89,11 @@ impl Proxy {
                 Some(IpAddr::V6(client)) => Key::Hash(xxh3_64(&client.octets())),
                 None => Key::Any,
             },
-            Balance::HashHeader => match balancing.hash_header.as_deref().and_then(field) {
-                Some((_, value)) => Key::Hash(xxh3_64(value)),
-                None => Key::Any,
-            },
+            Balance::HashHeader => {
+                let name = balancing.hash_header.as_deref().unwrap_or_default();
+                let value = request.head.values(name.as_bytes()).next();
+                value.map_or(Key::Any, |value| Key::Hash(xxh3_64(&value)))
+            }
             Balance::Cookie => Key::Sticky(self.sticky.as_ref().and_then(|sticky| {
                 let mut fields = request.head.fields.iter();
                 fields.find_map(|(name, value)| match name.eq_ignore_ascii_case(b"cookie") {

@@ -58,6 +58,11 @@ impl ForwardAuth {
         self.server.uses(tls.of_server(&self.config))
     }
 
+    /// Starts to resolve its name periodically, once.
+    pub(crate) fn watch(&self) {
+        self.server.watch();
+    }
+
     /// Returns the URL of the server.
     pub(crate) fn url(&self) -> &str {
         &self.config.url

@@ -169,6 +169,21 @@ fn names_of_upstreams_are_resolved_after_etc_hosts_is_replaced() {
     assert_eq!(later.ids(), [0; 0], "{}", server.child.stderr());
 }
 
+/// The name was resolved once, so that all requests failed, or another server decided about them.
+#[test]
+fn the_name_of_an_authentication_server_is_resolved_again() {
+    let (port, app) = (upstream(), upstream());
+    let config = format!(
+        "[[site]]\n[[site.mount]]\nproxy = 'http://127.0.0.1:{app}'\nauth = 'forward'\n\
+         forward = 'http://upstream.test:{port}/verify'\n"
+    );
+    // The server listens on IPv4 only.
+    let Some(server) = OwnEtc::start(&hosts("::1"), &config) else { return };
+    assert_eq!(server.child.get("/").status, 502);
+    server.replace("hosts", hosts("127.0.0.2").as_bytes());
+    eventually("the new address is used", || server.child.get("/").status == 200);
+}
+
 /// Answers each DNS query for an IPv4 address with `answer`, and others with no record.
 fn name_server(at: Ipv4Addr, answer: Ipv4Addr) {
     let socket = UdpSocket::bind(SocketAddr::new(IpAddr::V4(at), 53)).unwrap();
