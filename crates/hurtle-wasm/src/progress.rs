@@ -4,7 +4,7 @@
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Relaxed};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -125,6 +125,31 @@ impl<B> RequestBody<B> {
     }
 }
 
+impl<B> Drop for RequestBody<B> {
+    fn drop(&mut self) {
+        // A component that reads no more does not wait for the client.
+        if self.progress.waits_for_client() {
+            self.progress.note_read(ENDED);
+        }
+    }
+}
+
+/// Wakes a component that waits for the client, whose bytes have come: from then on the time is the
+/// component's, also if it does not read them.
+struct ArrivalWaker {
+    progress: Arc<Progress>,
+    component: Waker,
+}
+
+impl Wake for ArrivalWaker {
+    fn wake(self: Arc<Self>) {
+        if self.progress.waits_for_client() {
+            self.progress.note_read(UNREAD);
+        }
+        self.component.wake_by_ref();
+    }
+}
+
 impl<B> Body for RequestBody<B>
 where
     B: Body<Data = Bytes>,
@@ -137,16 +162,21 @@ where
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Error>>> {
-        let polled = self.body.as_mut().poll_frame(cx);
-        self.progress.note_read(match &polled {
-            Poll::Pending => WAITING,
-            Poll::Ready(Some(Ok(frame))) if frame.is_data() && !self.body.is_end_stream() => UNREAD,
-            Poll::Ready(_) => ENDED,
+        let (progress, component) = (Arc::clone(&self.progress), cx.waker().clone());
+        let waker = Waker::from(Arc::new(ArrivalWaker { progress, component }));
+        // Noted first, because the bytes may come at any time from the poll on.
+        self.progress.note_read(WAITING);
+        let polled = self.body.as_mut().poll_frame(&mut Context::from_waker(&waker));
+        let Poll::Ready(read) = polled else { return Poll::Pending };
+        self.progress.note_read(match &read {
+            Some(Ok(frame)) if frame.is_data() && !self.body.is_end_stream() => UNREAD,
+            _ => ENDED,
         });
-        polled.map_err(|error| {
+        let failed = |error: B::Error| {
             let error: BoxError = error.into();
             Error::InternalError(Some(error.to_string()))
-        })
+        };
+        Poll::Ready(read.map(|read| read.map_err(failed)))
     }
 
     fn is_end_stream(&self) -> bool {
@@ -155,5 +185,71 @@ where
 
     fn size_hint(&self) -> SizeHint {
         self.body.size_hint()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+    use std::sync::Mutex;
+
+    use super::*;
+
+    /// A body whose frames come when the test says so.
+    #[derive(Clone, Default)]
+    struct Scripted(Arc<Mutex<(VecDeque<Bytes>, Option<Waker>)>>);
+
+    impl Scripted {
+        fn arrive(&self) {
+            let mut state = self.0.lock().unwrap();
+            state.0.push_back(Bytes::from_static(b"bytes"));
+            let waker = state.1.take();
+            drop(state);
+            waker.unwrap().wake();
+        }
+    }
+
+    impl Body for Scripted {
+        type Data = Bytes;
+        type Error = BoxError;
+
+        fn poll_frame(
+            self: Pin<&mut Self>,
+            cx: &mut Context<'_>,
+        ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+            let mut state = self.0.lock().unwrap();
+            match state.0.pop_front() {
+                Some(bytes) => Poll::Ready(Some(Ok(Frame::data(bytes)))),
+                None => {
+                    state.1 = Some(cx.waker().clone());
+                    Poll::Pending
+                }
+            }
+        }
+    }
+
+    /// A component that had begun a read was taken to wait for the client for ever.
+    #[test]
+    fn the_time_is_the_components_once_bytes_have_come_or_it_reads_no_more() {
+        let settings = Settings {
+            send_timeout: Duration::from_nanos(1),
+            first_byte_timeout: Duration::from_nanos(1),
+            ..Settings::new("test")
+        };
+        for arrives in [true, false] {
+            let progress = Arc::new(Progress::new(true));
+            let client = Scripted::default();
+            let mut body = Box::pin(RequestBody::new(client.clone(), &progress));
+            let mut cx = Context::from_waker(Waker::noop());
+            assert!(body.as_mut().poll_frame(&mut cx).is_pending());
+            assert!(progress.until_head(&settings).is_some(), "it waits for the client");
+            if arrives {
+                client.arrive();
+            } else {
+                drop(body);
+            }
+            assert!(!progress.waits_for_client(), "arrives: {arrives}");
+            assert_eq!(progress.until_head(&settings), None, "arrives: {arrives}");
+        }
     }
 }

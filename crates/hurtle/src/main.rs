@@ -135,8 +135,6 @@ impl CommandError {
                 }
                 ExitCode::from(EXIT_CONFIG)
             }
-            // The reader of standard output has closed the pipe.
-            CommandError::Run(e) if e.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
             CommandError::Run(e) => {
                 let _ = writeln!(err, "hurtle: {e}");
                 ExitCode::FAILURE
@@ -155,9 +153,17 @@ fn say_reply(sent: Result<io::Result<String>, ConfigProblems>) -> Result<(), Com
 }
 
 fn print(bytes: &[u8]) -> Result<(), CommandError> {
-    io::stdout().write_all(bytes).map_err(CommandError::Run)
+    printed(io::stdout().write_all(bytes))
 }
 
 fn say(text: &str) -> Result<(), CommandError> {
-    writeln!(io::stdout(), "{text}").map_err(CommandError::Run)
+    printed(writeln!(io::stdout(), "{text}"))
+}
+
+/// A reader of standard output that has closed the pipe has seen enough.
+fn printed(outcome: io::Result<()>) -> Result<(), CommandError> {
+    match outcome {
+        Err(e) if e.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        outcome => outcome.map_err(CommandError::Run),
+    }
 }

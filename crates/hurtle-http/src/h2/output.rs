@@ -11,12 +11,12 @@ use bytes::{Buf, Bytes};
 const SHARED_BYTES_MIN: usize = 4 << 10;
 
 /// Maximum number of queued replies to control frames. Responses have limits of their own.
-const REPLIES_MAX: u32 = 1_024;
+const REPLIES_MAX: usize = 1_024;
 
 /// Initial capacity of a gathered piece in bytes: a response's head and a small body.
 const GATHERED_BYTES: usize = 512;
 
-/// Pieces for which an idle connection keeps memory.
+/// Pieces and replies for which an idle connection keeps memory.
 const PIECES_KEPT: usize = 4;
 
 /// A queue of bytes.
@@ -30,7 +30,8 @@ pub(super) struct Output {
     given: usize,
     /// Bytes written since the connection began.
     total: u64,
-    replies: u32,
+    /// Ends of the queued replies to control frames.
+    replies: VecDeque<u64>,
 }
 
 #[derive(Debug)]
@@ -77,10 +78,10 @@ impl Output {
         self.pieces.push_back(Piece::Shared(data));
     }
 
-    /// Counts a reply to a control frame; `false` if too many are queued.
+    /// Counts the last queued bytes as a reply to a control frame; `false` if too many are queued.
     pub(super) fn count_reply(&mut self) -> bool {
-        self.replies += 1;
-        self.replies <= REPLIES_MAX
+        self.replies.push_back(self.end());
+        self.replies.len() <= REPLIES_MAX
     }
 
     /// Gives out the first piece. Its bytes wait until `consume` takes them away.
@@ -108,6 +109,9 @@ impl Output {
         let mut left = bytes.min(self.len);
         self.len -= left;
         self.total += left as u64;
+        while self.replies.front().is_some_and(|end| *end <= self.total) {
+            self.replies.pop_front();
+        }
         let given = left.min(self.given);
         self.given -= given;
         left -= given;
@@ -130,10 +134,12 @@ impl Output {
             left = 0;
         }
         if self.len == 0 {
-            self.replies = 0;
             self.pieces.clear();
             if self.pieces.capacity() > PIECES_KEPT {
                 self.pieces = VecDeque::new();
+            }
+            if self.replies.capacity() > PIECES_KEPT {
+                self.replies = VecDeque::new();
             }
         }
     }
@@ -144,6 +150,24 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    /// They were counted since the queue had been empty, which it is not during a download.
+    #[test]
+    fn replies_that_are_written_are_not_counted() {
+        let mut output = Output::default();
+        for _ in 0..2 * REPLIES_MAX {
+            output.push(Bytes::from_static(&[0; SHARED_BYTES_MIN]));
+            output.gather(|bytes| bytes.extend_from_slice(b"reply"));
+            assert!(output.count_reply());
+            // All but the last bytes, so that the queue is never empty.
+            output.consume(output.len() - 1);
+        }
+        let mut queued = 1;
+        while output.count_reply() {
+            queued += 1;
+        }
+        assert_eq!(queued, REPLIES_MAX);
+    }
 
     proptest! {
         #[test]

@@ -188,7 +188,9 @@ impl Acme {
         if self.due(job, current.as_ref(), &record) > now() {
             return Ok(now() + 1);
         }
-        self.attempt(job, current.as_ref(), record).await
+        // After a failure this is the time of the next attempt.
+        job.due = self.attempt(job, current.as_ref(), record).await?;
+        Ok(job.due)
     }
 
     /// Time of the next attempt.

@@ -122,6 +122,19 @@ impl ResponseEdits {
         value
     }
 
+    /// Returns whether a rule of a path may give a response this value of a field, whatever its
+    /// type.
+    pub(crate) fn may_set(
+        &self,
+        name: &HeaderName,
+        path: &[u8],
+        is_wanted: impl Fn(&[u8]) -> bool,
+    ) -> bool {
+        self.rules_for(path)
+            .flat_map(|rule| &rule.set)
+            .any(|(other, value)| other == name && is_wanted(value.as_bytes()))
+    }
+
     /// Returns the Link value of the path's rules, if it has a preload or preconnect: it is worth a
     /// 103 (RFC 8297).
     pub(crate) fn hint<'p>(&self, path: impl FnOnce() -> Cow<'p, [u8]>) -> Option<HeaderValue> {

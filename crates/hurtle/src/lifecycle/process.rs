@@ -82,8 +82,9 @@ pub fn run(launch: Launch, process: ProcessConfig, errors: &ErrorLogHandle) -> i
         received.as_ref().is_some_and(|received| received.description.because_of_names);
     if let Some(received) = &received {
         take_over_logs(received, errors, &logs)?;
-    } else {
-        greeting::print(&bound, &roots, file.is_none())?;
+    } else if let Err(e) = greeting::print(&bound, &roots, file.is_none()) {
+        // A reader of standard output that has left stops no service.
+        tracing::warn!("the greeting cannot be printed: {e}");
     }
     // Before the other process reports the upgrade: from then on the end of this process is the end
     // of the service.
@@ -145,13 +146,17 @@ fn listen(
     mut passed: Passed,
     received: Option<&mut Received>,
 ) -> io::Result<Server> {
-    let server = match (received, passed.activated) {
-        (Some(received), _) => take_over(config, any_port, received)?,
-        (None, Some(listeners)) => Server::with_listeners(config, listeners)?,
-        (None, None) => bind(config, any_port, &mut passed.stored)?,
-    };
-    passed.stored.discard();
-    Ok(server)
+    match (received, passed.activated) {
+        (Some(received), _) => {
+            passed.stored.discard();
+            take_over(config, any_port, received)
+        }
+        (None, Some(listeners)) => {
+            passed.stored.discard();
+            Server::with_listeners(config, listeners)
+        }
+        (None, None) => bind(config, any_port, &mut passed.stored),
+    }
 }
 
 /// Switches to the configured user, or warns that this process stays root.
@@ -224,6 +229,8 @@ fn bind_or_take(config: Config, stored: &mut StoredListeners) -> io::Result<Serv
         let taken = stored.take(listen).into_iter();
         before.listeners.extend(taken.map(|listener| (listen.clone(), listener)));
     }
+    // Before others are bound, which may be at the same ports.
+    stored.discard();
     Server::bind_or_take(config, &mut before)
 }
 

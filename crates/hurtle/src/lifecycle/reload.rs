@@ -321,8 +321,9 @@ fn need_restart(config: &Config, before: &Config) -> Vec<&'static str> {
     if config.limits.programs != before.limits.programs {
         names.push("limits.programs");
     }
-    if config.error_log.to != before.error_log.to {
-        names.push("error_log.path");
+    let (new, old) = (&config.error_log, &before.error_log);
+    if (&new.to, &new.rotation) != (&old.to, &old.rotation) {
+        names.push("error_log.path or rotation");
     }
     if dns_hooks::process_of(config) != dns_hooks::process_of(before) {
         names.push("acme.dns_hook");
@@ -333,6 +334,7 @@ fn need_restart(config: &Config, before: &Config) -> Vec<&'static str> {
     }
     compare!(
         workers,
+        backlog,
         sandbox,
         user,
         group,

@@ -94,8 +94,7 @@ pub(super) async fn internal_file<T: Protocol>(
     if !matches!(request.method, Method::Get | Method::Head) {
         query.file = FileQuery::default();
     }
-    let control = resolved.edits().value(&header::CACHE_CONTROL, &resolved.path());
-    if control.is_some_and(|control| forbids(control.as_bytes())) {
+    if resolved.edits().may_set(&header::CACHE_CONTROL, &resolved.path(), forbids) {
         query.file.accept_encoding = None;
     }
     internal.answer(&worker.store, redirect, &query).await

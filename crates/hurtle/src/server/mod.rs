@@ -101,7 +101,8 @@ impl Server {
         let mut bind = |listen: &Listen, tls| {
             let taken = before.take(listen);
             let opened = match taken.is_empty() {
-                false => sockets::share(taken, workers),
+                false => sockets::set_backlog(&taken, backlog)
+                    .and_then(|()| sockets::share(taken, workers)),
                 true => sockets::bind(listen, backlog, workers, tls && config.http3),
             };
             let opened = opened

@@ -5,15 +5,20 @@ use std::collections::BTreeSet;
 use std::env;
 use std::ffi::OsStr;
 use std::io;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd as _, BorrowedFd};
 use std::os::unix::ffi::OsStrExt;
+use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::{FdFlags, fcntl_setfd};
 use socket2::{Domain, SockAddr, Socket, Type};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::{Listener, descriptors};
 use crate::config::Listen;
+
+/// Longest wait for the service manager.
+const BARRIER_TIME_MAX: Duration = Duration::from_secs(5);
 
 /// Prefix of the names of sockets in the file descriptor store.
 const STORED_PREFIX: &str = "hurtle-";
@@ -41,10 +46,18 @@ impl StoredListeners {
         taken.into_iter().map(|(_, listener)| listener).collect()
     }
 
-    /// Closes the listeners that the configuration no longer names.
-    pub(crate) fn discard(self) {
-        let names: BTreeSet<String> = self.0.into_iter().map(|(name, _)| name).collect();
+    /// Closes the listeners that are left, which the configuration no longer names, and waits until
+    /// the service manager has closed its own: others may be bound at their ports.
+    pub(crate) fn discard(&mut self) {
+        let left = std::mem::take(&mut self.0);
+        let names: BTreeSet<String> = left.into_iter().map(|(name, _)| name).collect();
+        if names.is_empty() {
+            return;
+        }
         names.iter().for_each(|name| notify(&format!("FDSTOREREMOVE=1\nFDNAME={name}")));
+        if let Err(e) = wait_for_manager() {
+            tracing::warn!("the service manager does not say that it has closed listeners: {e}");
+        }
     }
 }
 
@@ -112,6 +125,19 @@ pub(crate) fn notify_reloading() {
 /// Notifies the service manager of a state, if there is one. A failure is only logged.
 pub(crate) fn notify(state: &str) {
     notify_with(state, None);
+}
+
+/// Waits until the service manager has handled all notifications: it then closes a pipe
+/// (`BARRIER=1`, sd_notify_barrier(3)).
+fn wait_for_manager() -> io::Result<()> {
+    let (closed, writer) = io::pipe()?;
+    notify_with("BARRIER=1", Some(writer.as_fd()));
+    drop(writer);
+    let most = Timespec::try_from(BARRIER_TIME_MAX).map_err(io::Error::other)?;
+    match poll(&mut [PollFd::new(&closed, PollFlags::IN)], Some(&most))? {
+        0 => Err(io::ErrorKind::TimedOut.into()),
+        _ => Ok(()),
+    }
 }
 
 fn notify_with(state: &str, descriptor: Option<BorrowedFd<'_>>) {

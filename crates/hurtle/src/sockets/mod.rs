@@ -102,6 +102,13 @@ pub(crate) fn bind(
     }
 }
 
+/// Sets the backlog of listeners of another process, whose configuration may have had another.
+pub(crate) fn set_backlog(listeners: &[Listener], backlog: u32) -> io::Result<()> {
+    let backlog = i32::try_from(backlog).unwrap_or(i32::MAX);
+    let set = |listener: &Listener| Ok(rustix::net::listen(listener.as_fd(), backlog)?);
+    listeners.iter().try_for_each(set)
+}
+
 /// Shares the listeners of another process among `count` workers: the first worker gets the first
 /// one, and so on around. Each listener and each worker is served, however many there are.
 pub(crate) fn share(listeners: Vec<Listener>, count: usize) -> io::Result<Vec<Listener>> {
@@ -114,8 +121,8 @@ pub(crate) fn share(listeners: Vec<Listener>, count: usize) -> io::Result<Vec<Li
     Ok(shared)
 }
 
-/// Binds a unix socket. A socket file on which a server accepts is in use; one without a server is
-/// left over from a crash and is replaced.
+/// Binds a unix socket. A socket file on which a server accepts is in use; one to which connections
+/// are refused is left over from a crash and is replaced.
 ///
 /// `mode`: the mode of the file, set before a client can connect.
 pub(crate) fn bind_unix(
@@ -126,10 +133,15 @@ pub(crate) fn bind_unix(
     let is_socket = std::fs::symlink_metadata(path)
         .is_ok_and(|m| std::os::unix::fs::FileTypeExt::is_socket(&m.file_type()));
     if is_socket {
-        if unix::UnixStream::connect(path).is_ok() {
-            return Err(io::ErrorKind::AddrInUse.into());
+        let client = socket2::Socket::new(socket2::Domain::UNIX, socket2::Type::STREAM, None)?;
+        client.set_nonblocking(true)?;
+        match client.connect(&socket2::SockAddr::unix(path)?) {
+            Err(e) if e.kind() == io::ErrorKind::ConnectionRefused => std::fs::remove_file(path)?,
+            // Its server has removed it meanwhile.
+            Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+            // A full queue, a socket of another type, or one that this user may not use.
+            Ok(()) | Err(_) => return Err(io::ErrorKind::AddrInUse.into()),
         }
-        std::fs::remove_file(path)?;
     }
     let socket = socket2::Socket::new(socket2::Domain::UNIX, socket2::Type::STREAM, None)?;
     socket.bind(&socket2::SockAddr::unix(path)?)?;

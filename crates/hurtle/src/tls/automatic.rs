@@ -5,6 +5,7 @@
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use hashbrown::HashMap;
 use rustls::pki_types::UnixTime;
@@ -19,6 +20,9 @@ const ISSUED_MAX: usize = 10_000;
 
 /// One of this many certificates is dropped when there are too many.
 const EVICTED_PART: usize = 10;
+
+/// Longest refusal of a name.
+const REFUSED_SECS_MAX: u64 = 366 * 86_400;
 
 /// Refused names that are remembered.
 const REFUSED_MAX: usize = 10_000;
@@ -48,8 +52,8 @@ struct Names {
     issued: HashMap<String, Issued>,
     /// Number of look-ups, which orders `Issued::used`.
     uses: u64,
-    /// Refused names, and until when, in seconds since 1970.
-    refused: HashMap<String, u64>,
+    /// Refused names, and until when.
+    refused: HashMap<String, Instant>,
     /// Names whose certificate is sought, with the handshakes that wait for it.
     sought: HashMap<String, Vec<oneshot::Sender<bool>>>,
     requests: VecDeque<NameRequest>,
@@ -132,7 +136,7 @@ impl Automatic {
         if names.certificate(&name, now).is_some() {
             return Demand::Ready;
         }
-        if names.refused.get(&name).is_some_and(|until| now < *until) {
+        if names.refused.get(&name).is_some_and(|until| Instant::now() < *until) {
             return Demand::Refused;
         }
         let (sender, receiver) = oneshot::channel();
@@ -199,7 +203,7 @@ impl Automatic {
 
     /// Refuses handshakes for a name without a new request, for this long.
     pub fn refuse(&self, name: &str, secs: u64) {
-        let now = UnixTime::now().as_secs();
+        let now = Instant::now();
         let mut names = self.names();
         if names.refused.len() >= REFUSED_MAX {
             names.refused.retain(|_, until| now < *until);
@@ -207,7 +211,8 @@ impl Automatic {
         if names.refused.len() >= REFUSED_MAX {
             names.refused.clear();
         }
-        names.refused.insert(name.to_owned(), now + secs);
+        let until = now + Duration::from_secs(secs.min(REFUSED_SECS_MAX));
+        names.refused.insert(name.to_owned(), until);
     }
 
     /// The certificate for the name of a handshake.

@@ -200,6 +200,26 @@ fn a_file_is_checked_however_it_is_named() {
     assert_eq!((output.status.code(), &output.stdout[..]), (Some(0), &b"ok\n"[..]));
 }
 
+/// A server whose greeting could not be written ended, with exit code 0.
+#[test]
+fn a_reader_of_the_greeting_that_has_left_stops_no_service() {
+    let dir = Dir::new(&[("a.txt", "a\n")]);
+    let path = dir.path("../socket");
+    let (reader, writer) = io::pipe().unwrap();
+    drop(reader);
+    let mut command = hurtle();
+    command.arg(dir.root()).arg("--listen").arg(format!("unix:{}", path.display()));
+    let log = dir.path("../log");
+    command.stdout(writer).stdin(Stdio::null()).stderr(fs::File::create(&log).unwrap());
+    let mut server = command.spawn().unwrap();
+    eventually("it says so", || {
+        fs::read_to_string(&log).unwrap().contains("the greeting cannot be printed")
+    });
+    assert_eq!(get_over(&path, "/a.txt"), "a\n");
+    kill_process(Pid::from_child(&server), Signal::TERM).unwrap();
+    assert_eq!(server.wait().unwrap().code(), Some(0));
+}
+
 #[test]
 fn a_stale_socket_is_replaced_and_a_busy_one_is_not() {
     let dir = Dir::new(&[("a.txt", "a\n")]);
@@ -224,6 +244,15 @@ fn a_stale_socket_is_replaced_and_a_busy_one_is_not() {
     let third = Child::start(&mut serve());
     assert_eq!(get_over(&path, "/a.txt"), "a\n", "after a crash");
     drop(third);
+
+    // Nor is a socket of another type, to which no connection can be made.
+    fs::remove_file(&path).unwrap();
+    let datagrams = UnixDatagram::bind(&path).unwrap();
+    let mut fourth = Child::spawn(&mut serve());
+    assert_eq!(fourth.wait().code(), Some(1));
+    assert!(fourth.stderr().contains("in use"), "{}", fourth.stderr());
+    assert!(UnixDatagram::unbound().unwrap().connect(&path).is_ok());
+    drop(datagrams);
 
     // A file that is not a socket is not replaced.
     fs::remove_file(&path).unwrap();

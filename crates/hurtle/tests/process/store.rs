@@ -9,13 +9,14 @@ use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixDatagram;
 use std::process::Command;
+use std::thread;
 
 use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 use rustix::process::Signal;
 
 use crate::child::{Child, PATIENCE, hurtle, write_config};
-use crate::support::{Client, Dir};
+use crate::support::{Client, Dir, reserved_address};
 
 /// Receives the server's notifications in place of systemd.
 struct Manager {
@@ -117,13 +118,52 @@ fn connections_in_the_queue_survive_a_crash_and_a_restart() {
         manager.attach(&mut command);
         let mut client = Client::connect(address);
         client.send("GET /a.txt HTTP/1.1\r\nHost: a\r\n\r\n");
-        child = Child::start(command.arg("--config").arg(&file));
+        child = thread::scope(|scope| {
+            scope.spawn(|| {
+                assert_eq!(manager.next().0, "FDSTOREREMOVE=1\nFDNAME=hurtle-0", "{sentence}");
+                assert_eq!(manager.next().0, "BARRIER=1", "{sentence}");
+            });
+            Child::start(command.arg("--config").arg(&file))
+        });
         assert_eq!(client.response().text(), "text", "{sentence}");
         assert_eq!(child.address(), address, "{sentence}");
-        assert_eq!(manager.next().0, "FDSTOREREMOVE=1\nFDNAME=hurtle-0", "{sentence}");
         assert_eq!(manager.expect_stored().0, name, "{sentence}");
         assert_eq!(manager.next().0, "READY=1", "{sentence}");
     }
+}
+
+/// The listener of the configuration before made the start fail, each time anew.
+#[test]
+fn a_server_starts_where_a_stored_listener_of_another_address_is() {
+    if Command::new("python3").arg("-V").output().is_err() {
+        println!("skipped: it takes python3 to hand descriptors over");
+        return;
+    }
+    // Bound there, so that no child of another test has it, too.
+    const BIND: &str = "import os, socket, sys
+s = socket.create_server(('0.0.0.0', int(sys.argv[1])))
+os.dup2(s.fileno(), 3)
+os.environ.update(LISTEN_FDS='1', LISTEN_PID=str(os.getpid()))
+os.execv(sys.argv[2], sys.argv[2:])";
+    let manager = Manager::new();
+    let dir = Dir::new(&[("a.txt", "text")]);
+    let address = reserved_address();
+    let mut command = Command::new("python3");
+    for (name, _) in hurtle().get_envs() {
+        command.env_remove(name);
+    }
+    command.args(["-c", BIND, &address.port().to_string(), env!("CARGO_BIN_EXE_hurtle")]);
+    command.arg(dir.root()).arg("--listen").arg(address.to_string());
+    command.env("LISTEN_FDNAMES", "hurtle-0");
+    manager.attach(&mut command);
+    let child = thread::scope(|scope| {
+        scope.spawn(|| {
+            assert_eq!(manager.next().0, "FDSTOREREMOVE=1\nFDNAME=hurtle-0");
+            assert_eq!(manager.next().0, "BARRIER=1");
+        });
+        Child::start(&mut command)
+    });
+    assert_eq!(child.get("/a.txt").text(), "text");
 }
 
 #[test]

@@ -20,7 +20,10 @@ fn fields_at(base: &str, keys: &str, status: &str, lines: &str) -> Vec<String> {
     peer.send(format!("HTTP/1.1 {status}\r\n{lines}Content-Length: 0\r\n\r\n"));
     let head = client.head();
     let ours = ["Location", "Content-Location", "Refresh", "Set-Cookie"];
-    let is_ours = |line: &&str| ours.iter().any(|name| line.starts_with(&format!("{name}:")));
+    let is_ours = |line: &&str| {
+        let name = line.split(':').next().unwrap_or_default();
+        ours.iter().any(|ours| ours.eq_ignore_ascii_case(name))
+    };
     head.lines().filter(is_ours).map(|line| line.replace(&address, "UP")).collect()
 }
 
@@ -80,6 +83,14 @@ fn what_names_the_upstream_is_translated() {
                 "Set-Cookie: c=d; Path=/app",
                 "Set-Cookie: e=f; Domain=b.example",
             ],
+        ),
+        (
+            "cookies and Refresh of every response",
+            "",
+            "200 OK",
+            "Location: http://UP/x\r\nrefresh: 5; URL=http://UP/again\r\n\
+             set-cookie: c=d; Domain=127.0.0.1; Path=/\r\n",
+            &["Location: http://UP/x", "refresh: 5; URL=/again", "set-cookie: c=d; Path=/"],
         ),
         (
             "not if it is turned off",

@@ -57,23 +57,23 @@ impl Proxy {
         }
     }
 
-    /// Returns a response's head with the client's terms in place of the upstream's: redirects, and
-    /// all responses if the upstream has other paths. `base` is the mount's, if the upstream did
-    /// not get it.
+    /// Returns a response's head with the client's terms in place of the upstream's: cookies and
+    /// Refresh of all responses, and URLs of redirects, or of all if the upstream has other paths.
+    /// `base` is the mount's, if the upstream did not get it.
     pub(super) fn translated(&self, head: RawHead, base: &[u8]) -> RawHead {
         let (status, lines) = match &head {
             RawHead::Text(text) => (head.status(), &text[..]),
             RawHead::Edited(_) => return head,
             RawHead::Fields(fields) => (head.status(), &fields.lines[..]),
         };
-        let is_concerned = status.starts_with(b"3") || status == b"201" || self.replaces_prefix();
-        if !self.config().rewrite_location || !is_concerned {
+        let has_urls = status.starts_with(b"3") || status == b"201" || self.replaces_prefix();
+        if !self.config().rewrite_location || !(has_urls || sets_cookies_or_refreshes(lines)) {
             return head;
         }
         let mut out = Vec::with_capacity(lines.len() + base.len());
         let mut is_changed = false;
         for line in lines.split_inclusive(|b| *b == b'\n') {
-            match self.translated_line(line, base) {
+            match self.translated_line(line, base, has_urls) {
                 None => out.extend_from_slice(line),
                 Some(line) => {
                     out.extend_from_slice(&line);
@@ -88,12 +88,13 @@ impl Proxy {
         }
     }
 
-    /// Returns a field line in the client's terms; `None`: it stays as it is.
-    fn translated_line(&self, line: &[u8], base: &[u8]) -> Option<Vec<u8>> {
+    /// Returns a field line in the client's terms; `None`: it stays as it is. `has_urls`: Location
+    /// and Content-Location, too.
+    fn translated_line(&self, line: &[u8], base: &[u8], has_urls: bool) -> Option<Vec<u8>> {
         let colon = line.iter().position(|b| *b == b':')?;
         let (name, value) = (&line[..colon], line[colon + 1..].trim_ascii());
         let value = match name.to_ascii_lowercase().as_slice() {
-            b"location" | b"content-location" => self.translated_url(value, base)?,
+            b"location" | b"content-location" if has_urls => self.translated_url(value, base)?,
             b"refresh" => {
                 let at = value.windows(4).position(|four| four.eq_ignore_ascii_case(b"url="))? + 4;
                 let (before, url) = value.split_at(at);
@@ -169,4 +170,14 @@ impl Proxy {
             own.eq_ignore_ascii_case(host)
         })
     }
+}
+/// Returns whether a response has one of the fields that any status may have.
+fn sets_cookies_or_refreshes(lines: &[u8]) -> bool {
+    const NAMES: [&[u8]; 2] = [b"set-cookie:", b"refresh:"];
+    let begins = memchr::memchr_iter(b'\n', lines).map(|end| &lines[end + 1..]);
+    std::iter::once(lines).chain(begins).any(|line| {
+        let has =
+            |name: &&[u8]| line.get(..name.len()).is_some_and(|l| l.eq_ignore_ascii_case(name));
+        NAMES.iter().any(|name| has(name))
+    })
 }

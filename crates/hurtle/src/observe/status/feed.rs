@@ -104,8 +104,10 @@ impl SharedFeed {
             self.current();
             let state = self.lock();
             let waited = self.closed.wait_timeout_while(state, INTERVAL, |state| !state.is_closed);
-            let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+            let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
             if state.is_closed || state.viewers.is_empty() {
+                // Under the same lock: a viewer who comes next starts another thread.
+                state.is_running = false;
                 return;
             }
         }
@@ -119,12 +121,14 @@ impl FeedState {
     }
 }
 
-/// Records the end of the thread, also if it panics.
+/// Records the end of a thread that panics.
 struct Running<'a>(&'a SharedFeed);
 
 impl Drop for Running<'_> {
     fn drop(&mut self) {
-        self.0.lock().is_running = false;
+        if thread::panicking() {
+            self.0.lock().is_running = false;
+        }
     }
 }
 

@@ -167,7 +167,7 @@ fn settings_that_only_a_start_changes_are_changed_by_an_upgrade() {
     let server = Reloaded::start(SITE_A);
     let before = server.child.id();
     let text = fs::read_to_string(&server.file).unwrap();
-    let mut changed = text.replace("workers = 1", "workers = 3\ndisk_threads = 5");
+    let mut changed = text.replace("workers = 1", "workers = 3\ndisk_threads = 5\nbacklog = 9");
     if geteuid().is_root() {
         changed = changed.replace("user = \"nobody\"", "user = \"daemon\"");
     }
@@ -178,7 +178,7 @@ fn settings_that_only_a_start_changes_are_changed_by_an_upgrade() {
     let new: u32 = new.and_then(|(new, _)| new.parse().ok()).unwrap_or_else(|| panic!("{said}"));
     let _new = Killed(Pid::from_raw(new.cast_signed()).unwrap());
     assert_ne!(new, before);
-    for setting in ["workers", "disk_threads"] {
+    for setting in ["workers", "disk_threads", "backlog"] {
         assert!(server.child.stderr().contains(setting), "{}", server.child.stderr());
     }
     let threads = |name: &str| {
