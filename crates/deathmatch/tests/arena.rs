@@ -247,6 +247,24 @@ fn a_contender_of_a_duel_that_goes_wrong_is_not_compared() {
     );
 }
 
+#[test]
+fn a_contender_of_a_duel_that_cannot_be_reached_at_the_end_has_no_wrong_bytes() {
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let plan = PLAN.replace("turns = true", "budget_s = 1");
+    let mut stage = Stage::with("duel-gone", &["one", "two"], &plan);
+    stage.plan.works.remove(0);
+    let mut leaving = stage.servers.remove(1);
+    let outcome = stage.run(|event| {
+        if matches!(event, Event::Burst { .. }) {
+            leaving.leave();
+        }
+    });
+    let outcome = outcome.unwrap();
+    assert!(outcome.failed["two"].contains("no connection to"), "{:?}", outcome.failed);
+    let wrong = outcome.samples.iter().filter(|s| s.marks.contains(&Mark::WrongBytes));
+    assert_eq!(wrong.count(), 0, "every response was right");
+}
+
 /// Scripted servers, who take part as if they ran elsewhere.
 struct Stage {
     arena: Arena,

@@ -8,7 +8,7 @@ use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use deathmatch::arena::recorded;
 use deathmatch::sample::Sample;
+use rustix::process::{Pid, Signal, kill_process};
 use scripted::{PLAN, folder, free_port};
 use serde_json::Value;
 
@@ -146,6 +147,38 @@ fn vs_judges_the_first_url_by_the_others_and_by_a_kept_run() {
     assert_eq!(output.status.code(), Some(2), "{}", said(&output));
     let error = String::from_utf8_lossy(&output.stderr);
     assert!(error.contains("was not measured"), "the bytes differ: {}", said(&output));
+}
+
+#[test]
+fn vs_has_no_verdict_on_a_server_that_dies_meanwhile() {
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let root = folder("vs-dies");
+    let (out, pid) = (root.join("out"), root.join("pid"));
+    let floor = env!("CARGO_BIN_EXE_deathmatch-floor");
+    let command =
+        format!("echo $$ > {} && exec {floor} {{port}} {{docroot}} 1", pid.display());
+    let port = free_port().to_string();
+    let duel = Command::new(DEATHMATCH)
+        .args(["vs", &command, "floor", "-c", "2", "--budget", "60m", "--precision", "0.1%"])
+        .args(["--tolerance", "50%", "--json", "--port", &port, "--out"])
+        .arg(&out)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // Enough cycles for an interval.
+    let samples = || fs::read_to_string(out.join("samples.jsonl")).unwrap_or_default();
+    while samples().lines().count() < 2 * 16 {
+        thread::sleep(Duration::from_millis(10));
+    }
+    let pid: i32 = fs::read_to_string(pid).unwrap().trim().parse().unwrap();
+    kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL).unwrap();
+    let output = duel.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+    let error = String::from_utf8_lossy(&output.stderr);
+    let words = "deathmatch-floor failed, so there is no verdict: in cycle ";
+    assert!(error.contains(words) && error.contains("it died"), "{}", said(&output));
+    assert!(!String::from_utf8_lossy(&output.stdout).contains("outcome"), "{}", said(&output));
 }
 
 #[test]
