@@ -150,6 +150,23 @@ fn vs_judges_the_first_url_by_the_others_and_by_a_kept_run() {
 }
 
 #[test]
+fn vs_judges_failed_requests_of_the_first_server() {
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let root = folder("vs-failed");
+    let (one, two) = (Server::start(None), Server::start(None));
+    one.fails_each.store(50, Ordering::SeqCst);
+    let url = |server: &Server| format!("http://{}/any", server.address);
+    let output = Command::new(DEATHMATCH)
+        .args(["vs", &url(&one), &url(&two), "-c", "2", "--budget", "1s", "--json", "--out"])
+        .arg(root.join("out"))
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(1), "{}", said(&output));
+    let words = format!("{}, failed requests: WORSE than {} (", one.address, two.address);
+    scripted::judged(&root.join("out"), "regression", &words);
+}
+
+#[test]
 fn vs_has_no_verdict_on_a_server_that_dies_meanwhile() {
     let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let root = folder("vs-dies");
@@ -234,6 +251,8 @@ struct Server {
     address: SocketAddr,
     delay_ms: Arc<AtomicU64>,
     length: Arc<AtomicU64>,
+    /// One of so many requests of the generator fails; 0: none.
+    fails_each: Arc<AtomicU64>,
     /// Requests outside of `/sub/folder/`.
     elsewhere: Arc<AtomicU64>,
 }
@@ -245,23 +264,29 @@ impl Server {
             address: listener.local_addr().unwrap(),
             delay_ms: Arc::default(),
             length: Arc::new(AtomicU64::new(5)),
+            fails_each: Arc::default(),
             elsewhere: Arc::default(),
         };
         let (delay, length) = (server.delay_ms.clone(), server.length.clone());
-        let elsewhere = server.elsewhere.clone();
+        let (elsewhere, fails_each) = (server.elsewhere.clone(), server.fails_each.clone());
         thread::spawn(move || {
-            for socket in listener.incoming() {
+            for (number, socket) in (1_u64..).zip(listener.incoming()) {
                 let (delay, length) = (delay.clone(), length.clone());
                 let (elsewhere, docroot) = (elsewhere.clone(), docroot.clone());
+                let fails_each = fails_each.load(Ordering::SeqCst);
                 thread::spawn(move || {
                     let mut socket = socket.unwrap();
-                    let Some(path) = receive(&mut socket) else { return };
+                    let Some(head) = receive(&mut socket) else { return };
+                    let path = head.split(' ').nth(1).unwrap();
+                    let is_measured = head.contains("User-Agent: deathmatch");
+                    let fails = fails_each > 0 && is_measured && number % fails_each == 0;
+                    let status = if fails { "500 Failed" } else { "200 OK" };
                     thread::sleep(Duration::from_millis(delay.load(Ordering::SeqCst)));
                     let length = usize::try_from(length.load(Ordering::SeqCst)).unwrap();
                     let response = match &docroot {
-                        Some(docroot) => file(docroot, &path, &elsewhere),
+                        Some(docroot) => file(docroot, path, &elsewhere),
                         None => format!(
-                            "HTTP/1.1 200 OK\r\nContent-Type: text/x\r\nConnection: close\r\n\
+                            "HTTP/1.1 {status}\r\nContent-Type: text/x\r\nConnection: close\r\n\
                              Content-Length: {length}\r\n\r\n{}",
                             &"hello"[..length]
                         )
@@ -275,7 +300,7 @@ impl Server {
     }
 }
 
-/// The path of a request.
+/// The head of a request.
 fn receive(socket: &mut TcpStream) -> Option<String> {
     let (mut read, mut piece) = (Vec::new(), [0; 4096]);
     while !read.ends_with(b"\r\n\r\n") {
@@ -284,8 +309,7 @@ fn receive(socket: &mut TcpStream) -> Option<String> {
             Ok(count) => read.extend_from_slice(&piece[..count]),
         }
     }
-    let text = String::from_utf8_lossy(&read).into_owned();
-    text.split(' ').nth(1).map(str::to_owned)
+    Some(String::from_utf8_lossy(&read).into_owned())
 }
 
 /// Without a length: the end of the connection ends it.

@@ -278,6 +278,10 @@ fn kept(dir: &Path, plan: &Plan) -> io::Result<Vec<Judgement>> {
     let mut all = factors(&duels(&samples, &run.reference, plan.precision));
     let works: Vec<String> = plan.works.iter().map(Work::name).collect();
     all.retain(|one| works.contains(&one.work) && plan.contenders.contains(&one.against));
+    // Shares of failed requests alone are no verdict.
+    if all.iter().all(|one| one.failed.is_some()) {
+        all.clear();
+    }
     Ok(all)
 }
 

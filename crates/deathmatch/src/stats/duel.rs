@@ -8,7 +8,7 @@ use super::fit::{Kind, comparable, generator_limited};
 use super::interval::median;
 use super::ratio::{Ratio, Rounds};
 use super::regimes::Regimes;
-use super::{by_round, cpu_us_per_reply, replies_per_second, wake_ups_per_reply};
+use super::{by_round, cpu_us_per_reply, failed_share, replies_per_second, wake_ups_per_reply};
 use crate::sample::{Mark, Offered, Sample};
 
 /// Width of an interval of replies a second, as a multiple of the precision: they depend on all of
@@ -70,6 +70,9 @@ pub struct Standing {
     pub idle_cpu: Option<f64>,
     /// Failed requests, of all slices.
     pub errors: u64,
+    /// Share of all requests that they are, from 0 to 1.
+    #[serde(default)]
+    pub failed_share: f64,
 }
 
 /// The duels of these samples, by work in order of appearance.
@@ -174,5 +177,6 @@ fn standing(slices: &[&Sample], name: &str, reference: &str) -> Standing {
         load_limited: limited * 2 >= own.len().max(1),
         idle_cpu: middle(|s| s.slice?.idle_cpu),
         errors: own.iter().map(|s| s.load.errors.total()).sum(),
+        failed_share: failed_share(own),
     }
 }
