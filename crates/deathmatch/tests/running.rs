@@ -164,6 +164,21 @@ fn vs_judges_failed_requests_of_the_first_server() {
     assert_eq!(output.status.code(), Some(1), "{}", said(&output));
     let words = format!("{}, failed requests: WORSE than {} (", one.address, two.address);
     scripted::judged(&root.join("out"), "regression", &words);
+
+    // So many that no slice of the other can be compared.
+    one.fails_each.store(2, Ordering::SeqCst);
+    let output = Command::new(DEATHMATCH)
+        .args(["vs", &url(&two), &url(&one), "-c", "2", "--budget", "1s", "--out"])
+        .arg(root.join("other"))
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(3), "{}", said(&output));
+    let text = String::from_utf8_lossy(&output.stdout);
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let why = format!("the slices of {} are marked: Little's law", one.address);
+    let table = format!("{} is not compared: {why}", one.address);
+    let verdict = format!("{} is not compared with {}: {why}.", two.address, one.address);
+    assert!(text.contains(&table) && text.contains(&verdict), "{}", said(&output));
 }
 
 #[test]
@@ -172,8 +187,7 @@ fn vs_has_no_verdict_on_a_server_that_dies_meanwhile() {
     let root = folder("vs-dies");
     let (out, pid) = (root.join("out"), root.join("pid"));
     let floor = env!("CARGO_BIN_EXE_deathmatch-floor");
-    let command =
-        format!("echo $$ > {} && exec {floor} {{port}} {{docroot}} 1", pid.display());
+    let command = format!("echo $$ > {} && exec {floor} {{port}} {{docroot}} 1", pid.display());
     let port = free_port().to_string();
     let duel = Command::new(DEATHMATCH)
         .args(["vs", &command, "floor", "-c", "2", "--budget", "60m", "--precision", "0.1%"])

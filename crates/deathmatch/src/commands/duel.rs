@@ -234,6 +234,11 @@ pub(super) fn table(out: &mut impl Write, duel: &Duel, plan: &Plan) -> io::Resul
     for name in plan.contenders.iter().filter(|name| duel.contenders.contains_key(*name)) {
         row(out, name, &duel.contenders[name])?;
     }
+    for (name, its) in &duel.contenders {
+        if let Some(why) = &its.not_compared {
+            writeln!(out, "  {name} is not compared: {why}")?;
+        }
+    }
     let reference = duel.contenders.get(&duel.reference);
     for name in plan.contenders.iter().filter(|name| duel.contenders.contains_key(*name)) {
         let its = &duel.contenders[name];

@@ -82,7 +82,9 @@ impl Judged {
             Some(one)
         });
         let judgements = judgements.collect();
-        let (than_before, not_compared) = (kept.is_some(), not_compared(duels));
+        let mut not_compared = not_compared(duels);
+        not_compared.extend(kept.into_iter().flat_map(|kept| not_kept(duels, kept)));
+        let than_before = kept.is_some();
         Judged { first, tolerance, than_before, judgements, not_compared }
     }
 
@@ -215,6 +217,11 @@ fn not_compared(duels: &[Duel]) -> Vec<String> {
         if duel.contenders.len() < 2 {
             continue;
         }
+        for (name, its) in &duel.contenders {
+            if let Some(why) = &its.not_compared {
+                all.push(format!("{} is not compared with {name}: {why}.", duel.reference));
+            }
+        }
         if !duel.is_closed {
             all.push("Replies a second are not compared: the rate is fixed for all.".to_owned());
         } else if let Some((name, _)) = duel.contenders.iter().find(|(_, its)| its.load_limited) {
@@ -225,6 +232,17 @@ fn not_compared(duels: &[Duel]) -> Vec<String> {
     }
     all.dedup();
     all
+}
+
+/// Sentences on the measures that the kept run does not have.
+fn not_kept(duels: &[Duel], kept: &[Judgement]) -> Vec<String> {
+    let mut now = factors(duels);
+    now.retain(|one| one.failed.is_none() && !kept.iter().any(|other| one.is_like(other)));
+    let sentence = |one: Judgement| {
+        let Judgement { work, against, measure, .. } = one;
+        format!("{work}: the kept run has no {measure} against {against}.")
+    };
+    now.into_iter().map(sentence).collect()
 }
 
 #[cfg(test)]
@@ -274,7 +292,9 @@ mod tests {
         let mut other = factors(&[duel(Some((1.0, 1.0)), |_| ())]);
         other.iter_mut().for_each(|one| one.against = "caddy".to_owned());
         let now = duel(Some((1.0, 1.0)), |_| ());
-        assert!(Judged::of(&[now], Some(&other), 0.05).judgements.is_empty());
+        let judged = Judged::of(&[now], Some(&other), 0.05);
+        assert!(judged.judgements.is_empty());
+        assert_eq!(judged.not_compared, ["w: the kept run has no replies a second against b."]);
     }
 
     #[test]
