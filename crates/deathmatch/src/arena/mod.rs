@@ -372,7 +372,7 @@ impl<T: FnMut(Event<'_>)> Run<'_, T> {
     fn to_repeat(&self) -> BTreeSet<u32> {
         let samples = &self.record.samples;
         let marked = samples.iter().filter(|s| s.marks.contains(&Mark::FloorMoved));
-        let mut rounds: BTreeSet<u32> = marked.map(|s| s.round).collect();
+        let mut rounds: BTreeSet<u32> = marked.map(|s| s.round % TURNS_FROM).collect();
         if self.plan.rounds < REPEAT_ROUNDS_MIN {
             return rounds;
         }
