@@ -126,6 +126,10 @@ fn vs_judges_the_first_url_by_the_others_and_by_a_kept_run() {
     let (output, found) = vs(&one, &two, "after", &["--baseline", before.to_str().unwrap()]);
     assert_eq!(output.status.code(), Some(1), "{}", said(&output));
     assert_eq!(found["judgements"][0]["verdict"], "regression", "{found}");
+    let (output, _) = vs(&two, &one, "turned", &["--baseline", before.to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+    let words = format!("the first server of that run is {}, not {}", one.address, two.address);
+    assert!(String::from_utf8_lossy(&output.stderr).contains(&words), "{}", said(&output));
 
     // This process has both servers.
     let pid = std::process::id().to_string();

@@ -275,6 +275,12 @@ fn gather(
 /// The factors of a kept run that this one has too.
 fn kept(dir: &Path, plan: &Plan) -> io::Result<Vec<Judgement>> {
     let (run, samples) = (read_run(dir)?, arena::recorded(dir)?);
+    if run.reference != plan.reference {
+        let (kept, first) = (&run.reference, &plan.reference);
+        return Err(io::Error::other(format!(
+            "the first server of that run is {kept}, not {first}"
+        )));
+    }
     let mut all = factors(&duels(&samples, &run.reference, plan.precision));
     let works: Vec<String> = plan.works.iter().map(Work::name).collect();
     all.retain(|one| works.contains(&one.work) && plan.contenders.contains(&one.against));
