@@ -3,6 +3,7 @@
 use toml::Value;
 
 use super::condition::networks;
+use super::hidden::ConfigFiles;
 use super::order;
 use super::proxy::duration;
 use crate::mount::{Keys, ServerConfig, put, put_list};
@@ -50,12 +51,13 @@ pub(super) struct Global {
     pub(super) is_local: bool,
     /// URL that is asked about names on demand.
     pub(super) ask: Option<String>,
+    pub(super) config_files: ConfigFiles,
     keys: Keys,
     limits: Keys,
 }
 
 /// Reads the global options, which are the first block if it has no address.
-pub(super) fn read(blocks: &[Directive], report: &mut Report) -> Global {
+pub(super) fn read(blocks: &[Directive], files: &ConfigFiles, report: &mut Report) -> Global {
     let mut global = Global {
         http_port: "80".to_owned(),
         https_port: "443".to_owned(),
@@ -66,6 +68,7 @@ pub(super) fn read(blocks: &[Directive], report: &mut Report) -> Global {
         redirects: true,
         is_local: false,
         ask: None,
+        config_files: files.clone(),
         keys: Keys::new(),
         limits: Keys::new(),
     };

@@ -4,7 +4,7 @@ use std::fs;
 
 use hurtle::import::caddy::{caddy, caddy_file};
 
-use crate::servers::Dir;
+use crate::servers::{Dir, Ours, ask, free_port};
 
 /// The configuration of an import, without its comments.
 fn imported(text: &str) -> String {
@@ -277,6 +277,35 @@ fn files_of_an_import_are_read_beside_the_file() {
         found.contains("hosts = \"b.test.org\"\n[[site.header]]\nset = { X-A = \"a\" }"),
         "{found}"
     );
+}
+
+#[test]
+fn files_of_the_configuration_are_hidden() {
+    let dir = Dir::new();
+    let www = dir.0.join("www");
+    let port = free_port();
+    let file = www.join("docs/Caddyfile");
+    let site = ":{port} {\nbind 127.0.0.1\nhandle_path /d/* {\nimport ../part\n}\nhandle {\nroot ../docs/..\nfile_server\n}\n}\n";
+    fs::write(&file, site.replace("{port}", &port.to_string())).expect("a file");
+    fs::write(
+        www.join("part"),
+        "root * {$ROOT}\nfile_server\n".replace("{$ROOT}", &www.display().to_string()),
+    )
+    .expect("a file");
+    let imported = caddy_file(&file, false).expect("an import").text;
+    let ours = Ours::start_in(&imported, port, &www.join("docs"));
+    for (path, status) in [
+        ("/docs/Caddyfile", "404"),
+        ("/docs/%43addyfile", "404"),
+        ("/part", "404"),
+        ("/d/docs/Caddyfile", "404"),
+        ("/d/part", "404"),
+        ("/d/docs/guide.txt", "200"),
+        ("/docs/guide.txt", "200"),
+        ("/a.txt", "200"),
+    ] {
+        assert_eq!(ask(ours.port, &format!("GET {path}")).status, status, "{path}\n{imported}");
+    }
 }
 
 #[test]
