@@ -1,13 +1,13 @@
 //! Translates a Caddyfile to hurtle's configuration.
 //!
 //! `syntax` parses the text, `include` puts in snippets and files. `global` has the options of all
-//! sites, `address` the addresses of one, and `matcher` the conditions with their patterns of paths
-//! (`pattern`). `order` sorts directives as Caddy does, so that `block` can make mounts in the
-//! order in which Caddy tries its handlers (`handlers`), with the settings of the blocks around
-//! them (`scope`), as `parts` of a site, by `place`; `redirect`, `rewrite`, `tries`, `proxy`,
-//! `fields`, `access` and `errors` translate one kind of directive each, and `hidden` keeps the
-//! Caddyfile from clients. `site` joins them, and `sites` adds listeners. `partial` closes what is
-//! refused. Only `include` touches the disk.
+//! sites, `listeners` chooses those of their listeners, `address` has the addresses of one, and
+//! `matcher` the conditions with their patterns of paths (`pattern`). `order` sorts directives as
+//! Caddy does, so that `block` can make mounts in the order in which Caddy tries its handlers
+//! (`handlers`), with the settings of the blocks around them (`scope`), as `parts` of a site, by
+//! `place`; `redirect`, `rewrite`, `tries`, `proxy`, `fields`, `access` and `errors` translate one
+//! kind of directive each, and `hidden` keeps the Caddyfile from clients. `site` joins them, and
+//! `sites` adds listeners. `partial` closes what is refused. Only `include` touches the disk.
 
 mod access;
 mod address;
@@ -22,6 +22,7 @@ mod handlers;
 mod header;
 mod hidden;
 mod include;
+mod listeners;
 mod matcher;
 mod metrics;
 mod order;

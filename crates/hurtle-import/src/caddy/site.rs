@@ -78,7 +78,7 @@ pub(super) fn translate<'d>(
 }
 
 /// `true` for a site that is `redir https://{host}{uri}`.
-fn is_redirect(d: &Directive, addresses: &[Address]) -> bool {
+pub(super) fn is_redirect(d: &Directive, addresses: &[Address]) -> bool {
     let [redir] = d.children() else { return false };
     let host = addresses.first().map_or("", |address| address.host.as_str());
     let to = redir.args.iter().find(|arg| arg.contains("://")).map_or("", String::as_str);

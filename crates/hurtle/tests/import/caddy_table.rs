@@ -118,7 +118,19 @@ fn addresses_become_listeners_and_names() {
 
 #[test]
 fn options_certificates_and_logs_are_translated() {
-    let table: [(&str, &str, &str); 24] = [
+    let table: [(&str, &str, &str); 26] = [
+        (
+            "options of the only listener, beside a redirect to HTTPS and metrics",
+            "{\nservers :443 {\nprotocols h1 h2\n}\nservers :8443 {\ntrusted_proxies static 192.0.2.0/24\n}\n}\n\
+             a.test.org {\nrespond a\n}\n:9090 {\nmetrics /metrics\n}",
+            "http3 = false\n[acme]",
+        ),
+        (
+            "options of a listener replace those of all",
+            "{\nservers {\ntrusted_proxies static 192.0.2.0/24\n}\nservers 127.0.0.1:8080 {\ntimeouts {\nidle 2m\n}\n}\n}\n\
+             :8080 {\nbind 127.0.0.1\nrespond a\n}",
+            "listen = \"127.0.0.1:8080\"\n[limits]\nidle_timeout = \"2m\"",
+        ),
         (
             "TLS to an upstream by its transport",
             ":8080 {\nreverse_proxy nas:8443 {\ntransport http {\ntls_insecure_skip_verify\n}\n}\n}",
