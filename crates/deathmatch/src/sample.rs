@@ -344,6 +344,10 @@ impl fmt::Display for Mark {
 pub struct Load {
     /// Length of the measured time, in seconds.
     pub seconds: f64,
+    /// Last part of it in which no request begins, in seconds: a slice of a closed loop waits for
+    /// its last responses.
+    #[serde(default)]
+    pub draining_s: f64,
     /// Requests that should have been sent.
     pub intended: u64,
     /// Complete and right responses.
@@ -407,6 +411,7 @@ impl Load {
     /// Adds the figures of a later part of the same sample, except its seconds' bins.
     pub fn add(&mut self, part: &Load) {
         self.seconds += part.seconds;
+        self.draining_s += part.draining_s;
         self.intended += part.intended;
         self.replies += part.replies;
         self.bytes += part.bytes;

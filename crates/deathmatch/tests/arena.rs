@@ -102,6 +102,41 @@ fn a_disturbed_sample_is_repeated() {
 }
 
 #[test]
+fn a_repeated_round_marks_no_slices() {
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let plan = PLAN.replace("turns = true", "budget_s = 1").replace("rounds = 2", "rounds = 3");
+    let sessions = "sessions = { requests = [200], calls = 10 }";
+    let plan = plan.replace("open = { requests = [200], connections = 2 }", sessions);
+    let stage = Stage::with("repeated", &["one", "two"], &plan);
+    let floor = Entrant::elsewhere("floor", stage.servers[0].address);
+    let run = || stage.arena.run(&stage.plan, &stage.entrants, Some(&floor), |_| ()).unwrap();
+    run();
+    // The floor of round 1 is another one, and those of the others are alike.
+    let path = stage.arena.out.join(SAMPLES);
+    let mut lines = String::new();
+    for mut sample in recorded(&stage.arena.out).unwrap() {
+        if sample.attempt > 0 {
+            continue;
+        }
+        sample.marks.retain(|mark| *mark != Mark::FloorMoved);
+        if sample.probe {
+            sample.load.replies = if sample.round == 1 { 500 } else { 1_000 };
+        }
+        lines += &(serde_json::to_string(&sample).unwrap() + "\n");
+    }
+    std::fs::write(&path, lines).unwrap();
+    let outcome = run();
+    let moved = |s: &&Sample| s.marks.contains(&Mark::FloorMoved);
+    let (slices, turns): (Vec<&Sample>, Vec<&Sample>) =
+        outcome.samples.iter().filter(|s| !s.probe).partition(|s| s.slice.is_some());
+    assert!(slices.iter().any(|s| s.round == 1), "a cycle has the number of the round");
+    assert_eq!(slices.iter().copied().filter(moved).count(), 0);
+    let marked: Vec<&Sample> = turns.into_iter().filter(moved).collect();
+    assert_eq!(marked.len(), 2, "{marked:?}");
+    assert!(marked.iter().all(|s| s.round == 1 && s.attempt == 0), "{marked:?}");
+}
+
+#[test]
 fn wrong_bytes_disqualify_before_and_after() {
     let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let stage = Stage::new("wrong", &["one", "two"]);
@@ -245,6 +280,24 @@ fn a_contender_of_a_duel_that_goes_wrong_is_not_compared() {
     assert!(
         duels(&outcome.samples, "one", 0.01).iter().all(|d| d.contenders["two"].replies.is_none())
     );
+}
+
+#[test]
+fn a_contender_of_a_duel_that_cannot_be_reached_at_the_end_has_no_wrong_bytes() {
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let plan = PLAN.replace("turns = true", "budget_s = 1");
+    let mut stage = Stage::with("duel-gone", &["one", "two"], &plan);
+    stage.plan.works.remove(0);
+    let mut leaving = stage.servers.remove(1);
+    let outcome = stage.run(|event| {
+        if matches!(event, Event::Burst { .. }) {
+            leaving.leave();
+        }
+    });
+    let outcome = outcome.unwrap();
+    assert!(outcome.failed["two"].contains("no connection to"), "{:?}", outcome.failed);
+    let wrong = outcome.samples.iter().filter(|s| s.marks.contains(&Mark::WrongBytes));
+    assert_eq!(wrong.count(), 0, "every response was right");
 }
 
 /// Scripted servers, who take part as if they ran elsewhere.

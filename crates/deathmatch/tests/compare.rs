@@ -7,7 +7,7 @@ mod scripted;
 use std::fs;
 use std::process::{Command, Output};
 
-use deathmatch::sample::{Load, Offered, Sample};
+use deathmatch::sample::{Load, Offered, Sample, Slice};
 use scripted::folder;
 
 const DEATHMATCH: &str = env!("CARGO_BIN_EXE_deathmatch");
@@ -66,6 +66,41 @@ fn compare_says_by_its_exit_code_what_it_found() {
         assert_eq!(output.status.code(), Some(code), "{arguments:?}: {text}");
         assert!(text.contains(part), "{arguments:?}: {text}");
     }
+    fs::remove_dir_all(&root).unwrap();
+}
+
+#[test]
+fn a_search_keeps_its_limit_beside_slices_of_the_same_file() {
+    let root = folder("compare-search");
+    let run = |name: &str, most: f64| -> String {
+        let at = |round: u32, rate: f64, slice: Option<Slice>| {
+            let mut load = Load { seconds: 1.0, intended: 100, replies: 100, ..Load::default() };
+            load.response.record(if rate > most { 50_000_000 } else { 1_000_000 });
+            Sample {
+                round,
+                contender: "nginx".into(),
+                work: format!("10k at {rate}/s"),
+                file: "10k".into(),
+                offered: Offered::Open { rate, poisson: false, connections: 50 },
+                load,
+                slice,
+                ..blank()
+            }
+        };
+        let search = (0..6).flat_map(|round| [at(round, most, None), at(round, most * 1.25, None)]);
+        let slices = (0..40).map(|cycle| at(cycle, 500.0, Some(Slice::default())));
+        let lines = search.chain(slices).map(|s| serde_json::to_string(&s).unwrap() + "\n");
+        let dir = root.join(name);
+        fs::create_dir_all(&dir).unwrap();
+        fs::write(dir.join("samples.jsonl"), lines.collect::<String>()).unwrap();
+        dir.display().to_string()
+    };
+    let (before, after) = (run("before", 20e3), run("after", 10e3));
+    let output = Command::new(DEATHMATCH).args(["compare", &before, &after]).output().unwrap();
+    let text = said(&output);
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    let row = text.lines().find(|line| line.starts_with("10k: highest rate carried")).unwrap();
+    assert!(row.ends_with("regressed"), "{text}");
     fs::remove_dir_all(&root).unwrap();
 }
 

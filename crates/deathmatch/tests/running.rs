@@ -8,7 +8,7 @@ use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use deathmatch::arena::recorded;
 use deathmatch::sample::Sample;
+use rustix::process::{Pid, Signal, kill_process};
 use scripted::{PLAN, folder, free_port};
 use serde_json::Value;
 
@@ -125,6 +126,10 @@ fn vs_judges_the_first_url_by_the_others_and_by_a_kept_run() {
     let (output, found) = vs(&one, &two, "after", &["--baseline", before.to_str().unwrap()]);
     assert_eq!(output.status.code(), Some(1), "{}", said(&output));
     assert_eq!(found["judgements"][0]["verdict"], "regression", "{found}");
+    let (output, _) = vs(&two, &one, "turned", &["--baseline", before.to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+    let words = format!("the first server of that run is {}, not {}", one.address, two.address);
+    assert!(String::from_utf8_lossy(&output.stderr).contains(&words), "{}", said(&output));
 
     // This process has both servers.
     let pid = std::process::id().to_string();
@@ -146,6 +151,69 @@ fn vs_judges_the_first_url_by_the_others_and_by_a_kept_run() {
     assert_eq!(output.status.code(), Some(2), "{}", said(&output));
     let error = String::from_utf8_lossy(&output.stderr);
     assert!(error.contains("was not measured"), "the bytes differ: {}", said(&output));
+}
+
+#[test]
+fn vs_judges_failed_requests_of_the_first_server() {
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let root = folder("vs-failed");
+    let (one, two) = (Server::start(None), Server::start(None));
+    one.fails_each.store(50, Ordering::SeqCst);
+    let url = |server: &Server| format!("http://{}/any", server.address);
+    let output = Command::new(DEATHMATCH)
+        .args(["vs", &url(&one), &url(&two), "-c", "2", "--budget", "1s", "--json", "--out"])
+        .arg(root.join("out"))
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(1), "{}", said(&output));
+    let words = format!("{}, failed requests: WORSE than {} (", one.address, two.address);
+    scripted::judged(&root.join("out"), "regression", &words);
+
+    // So many that no slice of the other can be compared.
+    one.fails_each.store(2, Ordering::SeqCst);
+    let output = Command::new(DEATHMATCH)
+        .args(["vs", &url(&two), &url(&one), "-c", "2", "--budget", "1s", "--out"])
+        .arg(root.join("other"))
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(3), "{}", said(&output));
+    let text = String::from_utf8_lossy(&output.stdout);
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let why = format!("the slices of {} are marked: Little's law", one.address);
+    let table = format!("{} is not compared: {why}", one.address);
+    let verdict = format!("{} is not compared with {}: {why}.", two.address, one.address);
+    assert!(text.contains(&table) && text.contains(&verdict), "{}", said(&output));
+}
+
+#[test]
+fn vs_has_no_verdict_on_a_server_that_dies_meanwhile() {
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let root = folder("vs-dies");
+    let (out, pid) = (root.join("out"), root.join("pid"));
+    let floor = env!("CARGO_BIN_EXE_deathmatch-floor");
+    let command = format!("echo $$ > {} && exec {floor} {{port}} {{docroot}} 1", pid.display());
+    let port = free_port().to_string();
+    let duel = Command::new(DEATHMATCH)
+        .args(["vs", &command, "floor", "-c", "2", "--budget", "60m", "--precision", "0.1%"])
+        .args(["--tolerance", "50%", "--json", "--port", &port, "--out"])
+        .arg(&out)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // Enough cycles for an interval.
+    let samples = || fs::read_to_string(out.join("samples.jsonl")).unwrap_or_default();
+    while samples().lines().count() < 2 * 16 {
+        thread::sleep(Duration::from_millis(10));
+    }
+    let pid: i32 = fs::read_to_string(pid).unwrap().trim().parse().unwrap();
+    kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL).unwrap();
+    let output = duel.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+    let error = String::from_utf8_lossy(&output.stderr);
+    let words = "deathmatch-floor failed, so there is no verdict: in cycle ";
+    assert!(error.contains(words) && error.contains("it died"), "{}", said(&output));
+    assert!(!String::from_utf8_lossy(&output.stdout).contains("outcome"), "{}", said(&output));
 }
 
 #[test]
@@ -201,6 +269,8 @@ struct Server {
     address: SocketAddr,
     delay_ms: Arc<AtomicU64>,
     length: Arc<AtomicU64>,
+    /// One of so many requests of the generator fails; 0: none.
+    fails_each: Arc<AtomicU64>,
     /// Requests outside of `/sub/folder/`.
     elsewhere: Arc<AtomicU64>,
 }
@@ -212,23 +282,29 @@ impl Server {
             address: listener.local_addr().unwrap(),
             delay_ms: Arc::default(),
             length: Arc::new(AtomicU64::new(5)),
+            fails_each: Arc::default(),
             elsewhere: Arc::default(),
         };
         let (delay, length) = (server.delay_ms.clone(), server.length.clone());
-        let elsewhere = server.elsewhere.clone();
+        let (elsewhere, fails_each) = (server.elsewhere.clone(), server.fails_each.clone());
         thread::spawn(move || {
-            for socket in listener.incoming() {
+            for (number, socket) in (1_u64..).zip(listener.incoming()) {
                 let (delay, length) = (delay.clone(), length.clone());
                 let (elsewhere, docroot) = (elsewhere.clone(), docroot.clone());
+                let fails_each = fails_each.load(Ordering::SeqCst);
                 thread::spawn(move || {
                     let mut socket = socket.unwrap();
-                    let Some(path) = receive(&mut socket) else { return };
+                    let Some(head) = receive(&mut socket) else { return };
+                    let path = head.split(' ').nth(1).unwrap();
+                    let is_measured = head.contains("User-Agent: deathmatch");
+                    let fails = fails_each > 0 && is_measured && number % fails_each == 0;
+                    let status = if fails { "500 Failed" } else { "200 OK" };
                     thread::sleep(Duration::from_millis(delay.load(Ordering::SeqCst)));
                     let length = usize::try_from(length.load(Ordering::SeqCst)).unwrap();
                     let response = match &docroot {
-                        Some(docroot) => file(docroot, &path, &elsewhere),
+                        Some(docroot) => file(docroot, path, &elsewhere),
                         None => format!(
-                            "HTTP/1.1 200 OK\r\nContent-Type: text/x\r\nConnection: close\r\n\
+                            "HTTP/1.1 {status}\r\nContent-Type: text/x\r\nConnection: close\r\n\
                              Content-Length: {length}\r\n\r\n{}",
                             &"hello"[..length]
                         )
@@ -242,7 +318,7 @@ impl Server {
     }
 }
 
-/// The path of a request.
+/// The head of a request.
 fn receive(socket: &mut TcpStream) -> Option<String> {
     let (mut read, mut piece) = (Vec::new(), [0; 4096]);
     while !read.ends_with(b"\r\n\r\n") {
@@ -251,8 +327,7 @@ fn receive(socket: &mut TcpStream) -> Option<String> {
             Ok(count) => read.extend_from_slice(&piece[..count]),
         }
     }
-    let text = String::from_utf8_lossy(&read).into_owned();
-    text.split(' ').nth(1).map(str::to_owned)
+    Some(String::from_utf8_lossy(&read).into_owned())
 }
 
 /// Without a length: the end of the connection ends it.

@@ -65,15 +65,23 @@ pub(super) fn translate(
 }
 
 fn is_https_redirect(block: &Block<'_>, server: &Server<'_>) -> bool {
-    let is_redirect = |d: &Directive| {
+    let names = server.site.hosts.as_slice();
+    // The name that nginx has for $server_name.
+    let first = names.first().map_or("", String::as_str);
+    // A redirect of these names, each to itself.
+    let keeps_name = |d: &Directive, names: &[String]| {
         let host = d.arg(1).strip_prefix("https://").and_then(|to| to.strip_suffix("$request_uri"));
+        let is_only = |name: &str| !names.is_empty() && names.iter().all(|own| own == name);
         d.name == "return"
             && matches!(d.arg(0), "301" | "302" | "307" | "308")
-            && host.is_some_and(|host| {
-                matches!(host, "$host" | "$server_name" | "$http_host")
-                    || server.site.hosts.iter().any(|own| own == host)
-            })
+            && match host {
+                Some("$host" | "$http_host") => true,
+                Some("$server_name") => is_only(first),
+                Some(name) => is_only(name),
+                None => false,
+            }
     };
+    let is_redirect = |d: &Directive| keeps_name(d, names);
     let conditions = block.all(IF);
     let locations = block.all(LOCATION);
     let in_root = match locations.as_slice() {
@@ -85,6 +93,8 @@ fn is_https_redirect(block: &Block<'_>, server: &Server<'_>) -> bool {
     };
     let by_host = !conditions.is_empty()
         && conditions.iter().all(|d| {
+            let name = [d.arg(2).trim_end_matches(')').to_owned()];
+            let is_redirect = |inner: &Directive| keeps_name(inner, &name);
             d.arg(0) == "($host" && d.arg(1) == "=" && d.children().iter().all(is_redirect)
         });
     match block.first(&[RETURN]) {

@@ -35,20 +35,34 @@ pub(super) fn has_scripts(text: &str) -> bool {
     let ends = ["$", "(/|$)", "(?:/|$)", "(?:$|/)", "($|/)", "(/.*)?$", ")$"];
     let head = ends.iter().find_map(|end| text.strip_suffix(end)?.strip_suffix(r"\.php"));
     // A choice outside of groups has another end.
-    let mut depth = 0_i32;
-    let mut is_escaped = false;
-    head.is_some()
-        && !text.chars().any(|c| {
-            match c {
-                _ if is_escaped => {}
-                '(' => depth += 1,
-                ')' => depth -= 1,
-                _ => {}
-            }
-            let is_choice = c == '|' && depth == 0 && !is_escaped;
-            is_escaped = c == '\\' && !is_escaped;
-            is_choice
-        })
+    head.is_some() && !has_choice(text)
+}
+
+/// `true` if an expression has alternatives outside of groups.
+fn has_choice(text: &str) -> bool {
+    // Names within classes have brackets of their own.
+    if text.contains("[:") {
+        return text.contains('|');
+    }
+    let (mut depth, mut is_escaped) = (0_i32, false);
+    // `Some(true)`: a class has begun, whose first character is text, even if it is `]`.
+    let mut class_begins: Option<bool> = None;
+    text.chars().any(|c| {
+        let was_escaped = std::mem::take(&mut is_escaped);
+        match (class_begins, c) {
+            _ if was_escaped => class_begins = class_begins.map(|_| false),
+            (_, '\\') => is_escaped = true,
+            (Some(true), '^') => {}
+            (Some(false), ']') => class_begins = None,
+            (Some(_), _) => class_begins = Some(false),
+            (None, '[') => class_begins = Some(true),
+            (None, '(') => depth += 1,
+            (None, ')') => depth -= 1,
+            (None, '|') => return depth == 0,
+            (None, _) => {}
+        }
+        false
+    })
 }
 
 /// Translates the expression of a rewrite to a pattern: `^/old/(.*)$` to `/old/**`. An expression
@@ -94,8 +108,8 @@ pub(super) fn pattern(text: &str) -> Option<String> {
 /// Returns the text with which each path begins that an expression matches.
 pub(super) fn beginning(text: &str) -> String {
     let Some(text) = text.strip_prefix('^') else { return String::new() };
-    // Each side of an alternative has a begin of its own.
-    if text.contains('|') && !text.contains('(') {
+    // Each alternative has a begin of its own.
+    if has_choice(text) {
         return String::new();
     }
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/-_~@:,".contains(c);
@@ -150,6 +164,12 @@ mod tests {
             ("^/ab?/", "/a"),
             ("^/a(b|c)", "/a"),
             ("^/a|/b", ""),
+            ("^/a(b)?|^/c", ""),
+            (r"^/a\(|^/c\)", ""),
+            ("^/a[(]|^/c[)]", ""),
+            ("^/a[^](]|^/c", ""),
+            ("^/a[|]", "/a"),
+            ("^/a(b|c)?/", "/a"),
             ("/a", ""),
             ("^/a.b", "/a"),
             ("^", ""),

@@ -336,7 +336,7 @@ impl<'a, T: FnMut(Event<'_>)> Run<'a, T> {
     fn close(&mut self, contender: LiveContender<'a>) -> io::Result<()> {
         let LiveContender { entrant, server, .. } = contender;
         let checked = self.turn(entrant, 0, 0).check(&server);
-        if let Err(TurnError::Contender(_)) = checked {
+        if let Err(TurnError::WrongBytes(_)) = checked {
             self.record.mark_slices(&entrant.name, Mark::WrongBytes)?;
         }
         self.note("after the last cycle: ", &entrant.name, checked)?;

@@ -320,7 +320,7 @@ impl<T: FnMut(Event<'_>)> Run<'_, T> {
                 }
                 let from = if self.plan.slices(work) { TURNS_FROM } else { 0 };
                 let ended = self.turn(entrant, from + round, attempt).run(work);
-                if let Err(TurnError::Contender(_)) = ended {
+                if let Err(TurnError::Contender(_) | TurnError::WrongBytes(_)) = ended {
                     order.retain(|other| *other != name);
                 }
                 self.note(&in_round(round), &name, ended)?;
@@ -359,7 +359,7 @@ impl<T: FnMut(Event<'_>)> Run<'_, T> {
         match ended {
             Ok(()) => Ok(()),
             Err(TurnError::Run(e)) => Err(e),
-            Err(TurnError::Contender(why)) => {
+            Err(TurnError::Contender(why) | TurnError::WrongBytes(why)) => {
                 (self.tell)(Event::Failed { contender: name, why: &why });
                 self.failed.insert(name.to_owned(), format!("{when}{why}"));
                 Ok(())
@@ -372,7 +372,7 @@ impl<T: FnMut(Event<'_>)> Run<'_, T> {
     fn to_repeat(&self) -> BTreeSet<u32> {
         let samples = &self.record.samples;
         let marked = samples.iter().filter(|s| s.marks.contains(&Mark::FloorMoved));
-        let mut rounds: BTreeSet<u32> = marked.map(|s| s.round).collect();
+        let mut rounds: BTreeSet<u32> = marked.map(|s| s.round % TURNS_FROM).collect();
         if self.plan.rounds < REPEAT_ROUNDS_MIN {
             return rounds;
         }

@@ -7,7 +7,7 @@ use std::io;
 use std::ops::RangeFrom;
 use std::path::Path;
 
-use super::SAMPLES;
+use super::{SAMPLES, TURNS_FROM};
 use crate::sample::journal;
 use crate::sample::{Mark, Sample};
 use crate::stats::shared_core::left_out;
@@ -50,11 +50,12 @@ impl Record {
         Ok(())
     }
 
-    /// Marks the samples of a round's first attempt.
+    /// Marks the samples of a round's first attempt. Slices are of cycles, not of rounds.
     pub(super) fn mark_round(&mut self, round: u32, mark: Mark) -> io::Result<()> {
         for at in 0..self.samples.len() {
             let sample = &self.samples[at];
-            if sample.round == round && sample.attempt == 0 && !sample.marks.contains(&mark) {
+            let is_of_round = sample.slice.is_none() && sample.round % TURNS_FROM == round;
+            if is_of_round && sample.attempt == 0 && !sample.marks.contains(&mark) {
                 self.mark_one(at, mark)?;
             }
         }

@@ -41,6 +41,8 @@ const CHECKED_UPLOAD: &str = "checked.bin";
 pub(super) enum TurnError {
     /// A fault of the contender: the others continue.
     Contender(String),
+    /// Likewise: its bytes were not those of the file.
+    WrongBytes(String),
     /// The whole run cannot continue.
     Run(io::Error),
 }
@@ -244,7 +246,7 @@ impl<T: FnMut(Event<'_>)> Turn<'_, T> {
     fn close(&mut self) -> Result<(), TurnError> {
         let Some(server) = self.server.take() else { return Ok(()) };
         let checked = self.check(&server);
-        if let Err(TurnError::Contender(_)) = checked {
+        if let Err(TurnError::WrongBytes(_)) = checked {
             // Its samples of this turn cannot be trusted either.
             self.record.mark(self.first.., Mark::WrongBytes)?;
         }
@@ -262,11 +264,9 @@ impl<T: FnMut(Event<'_>)> Turn<'_, T> {
             for name in file.names().step_by(every) {
                 let bytes = fs::read(self.arena.docroot().join(&name))?;
                 let (addr, path) = (server.addr(), server.url_path(&name));
-                let wrong = |w: VerifyError| {
-                    TurnError::Contender(match w.fault {
-                        Fault::Unreachable(..) => w.to_string(),
-                        _ => format!("wrong response: {w}"),
-                    })
+                let wrong = |w: VerifyError| match w.fault {
+                    Fault::Unreachable(..) | Fault::Io(_) => TurnError::Contender(w.to_string()),
+                    _ => TurnError::WrongBytes(format!("wrong response: {w}")),
                 };
                 if server.may_close() {
                     let host = server.authority();
@@ -296,7 +296,7 @@ impl<T: FnMut(Event<'_>)> Turn<'_, T> {
         match fs::read(&stored) {
             Ok(there) if there == bytes => Ok(()),
             Ok(_) => {
-                Err(TurnError::Contender("the stored file differs from the upload".to_owned()))
+                Err(TurnError::WrongBytes("the stored file differs from the upload".to_owned()))
             }
             Err(e) => Err(TurnError::Contender(format!("the upload was not stored: {e}"))),
         }

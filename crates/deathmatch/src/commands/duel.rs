@@ -200,8 +200,9 @@ fn show(args: &DuelArgs, plan: &Plan, whole: &FinishedRun) -> io::Result<ExitCod
         let is_in_all = found.iter().all(|duel| duel.contenders.contains_key(name));
         is_in_all && !found.is_empty() || whole.apart.contains_key(name)
     };
-    let all = plan.contenders.iter().all(has_result);
-    Ok(if all { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    let has_failed = whole.run.contenders.iter().any(|contender| contender.absent.is_some());
+    let is_whole = plan.contenders.iter().all(has_result) && !has_failed;
+    Ok(if is_whole { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// The table of one work.
@@ -232,6 +233,11 @@ pub(super) fn table(out: &mut impl Write, duel: &Duel, plan: &Plan) -> io::Resul
     )?;
     for name in plan.contenders.iter().filter(|name| duel.contenders.contains_key(*name)) {
         row(out, name, &duel.contenders[name])?;
+    }
+    for (name, its) in &duel.contenders {
+        if let Some(why) = &its.not_compared {
+            writeln!(out, "  {name} is not compared: {why}")?;
+        }
     }
     let reference = duel.contenders.get(&duel.reference);
     for name in plan.contenders.iter().filter(|name| duel.contenders.contains_key(*name)) {

@@ -12,7 +12,7 @@ use deathmatch::figures::Check;
 use deathmatch::plan::{Plan, Work};
 use deathmatch::sample::ConnectionUse;
 use deathmatch::stats::judgement::Outcome;
-use deathmatch::stats::{Judged, Judgement, duels, factors};
+use deathmatch::stats::{Duel, Judged, Judgement, duels, factors};
 use deathmatch::target::Url;
 use serde_json::json;
 
@@ -275,9 +275,19 @@ fn gather(
 /// The factors of a kept run that this one has too.
 fn kept(dir: &Path, plan: &Plan) -> io::Result<Vec<Judgement>> {
     let (run, samples) = (read_run(dir)?, arena::recorded(dir)?);
+    if run.reference != plan.reference {
+        let (kept, first) = (&run.reference, &plan.reference);
+        return Err(io::Error::other(format!(
+            "the first server of that run is {kept}, not {first}"
+        )));
+    }
     let mut all = factors(&duels(&samples, &run.reference, plan.precision));
     let works: Vec<String> = plan.works.iter().map(Work::name).collect();
     all.retain(|one| works.contains(&one.work) && plan.contenders.contains(&one.against));
+    // Shares of failed requests alone are no verdict.
+    if all.iter().all(|one| one.failed.is_some()) {
+        all.clear();
+    }
     Ok(all)
 }
 
@@ -289,10 +299,8 @@ fn show(
     kept: Option<&[Judgement]>,
 ) -> io::Result<ExitCode> {
     let found = duels(&whole.samples, &plan.reference, plan.precision);
-    let missing = |name: &&String| !found.iter().any(|duel| duel.contenders.contains_key(*name));
-    let missing = plan.contenders.iter().find(missing);
-    if let Some(name) = missing.filter(|_| found.is_empty()) {
-        return not_measured(&whole, name);
+    if let Some(why) = failure(&whole, &found, plan) {
+        return usage(&why);
     }
     let judged = Judged::of(&found, kept, args.tolerance);
     whole.run.judged = Some(judged.clone());
@@ -310,10 +318,23 @@ fn show(
     }
     let subject = format!("{} vs {}", judged.first, plan.contenders[1..].join(", "));
     args.outcomes.write(&subject, &checks(&judged))?;
-    match missing {
-        Some(name) => not_measured(&whole, name),
-        None => Ok(ExitCode::from(judged.exit_code())),
+    Ok(ExitCode::from(judged.exit_code()))
+}
+
+/// Reason for which nothing is judged: a server that failed, even if it has slices.
+fn failure(whole: &FinishedRun, found: &[Duel], plan: &Plan) -> Option<String> {
+    let has_slices = |name: &String| found.iter().any(|duel| duel.contenders.contains_key(name));
+    let is_measured = |name: &String| match has_slices(name) {
+        true => "failed, so there is no verdict",
+        false => "was not measured",
+    };
+    let mut failed =
+        whole.run.contenders.iter().filter_map(|c| Some((&c.name, c.absent.as_ref()?)));
+    if let Some((name, why)) = failed.next() {
+        return Some(format!("{name} {}: {why}", is_measured(name)));
     }
+    let missing = plan.contenders.iter().find(|name| !has_slices(name))?;
+    Some(format!("{missing} was not measured: no slice"))
 }
 
 /// The judgements as outcomes; one that shows nothing is not passed.
@@ -325,15 +346,6 @@ fn checks(judged: &Judged) -> Vec<Check> {
         found,
     };
     judged.judgements.iter().zip(judged.sentences()).map(check).collect()
-}
-
-fn not_measured(whole: &FinishedRun, name: &str) -> io::Result<ExitCode> {
-    // The one that failed, if it kept the others from being measured.
-    let all = || whole.run.contenders.iter().filter(|c| c.absent.is_some());
-    let why = all().find(|c| c.name == name).or_else(|| all().next());
-    let (name, why) = why
-        .map_or((name, "no slice"), |c| (c.name.as_str(), c.absent.as_deref().unwrap_or_default()));
-    usage(&format!("{name} was not measured: {why}"))
 }
 
 #[cfg(test)]

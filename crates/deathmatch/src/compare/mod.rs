@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::sample::{Mark, Offered, Sample};
 use crate::stats::{
-    Interval, Ratio, Rounds, Saturation, by_round, comparable, counts, is_overload, middle, shift,
-    shift_p,
+    FAILED_GROWN_MAX, Interval, Ratio, Rounds, Saturation, by_round, comparable, counts,
+    failed_share, is_overload, middle, shift, shift_p,
 };
 
 mod limits;
@@ -25,9 +25,6 @@ pub const FLOOR: &str = "floor";
 
 /// Largest change of the floor between two runs that are comparable.
 pub const FLOOR_MOVED_MAX: f64 = 0.05;
-
-/// Largest increase of the share of failed requests that is no regression.
-const ERRORS_GROWN_MAX: f64 = 0.0001;
 
 /// Result of a comparison.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -351,8 +348,8 @@ fn within(one: Side<'_>, two: Side<'_>, figures: &[Figure]) -> Row {
 /// missing figure.
 fn agreed(row: &mut Row, a: &[Side<'_>], b: &[Side<'_>], figures: &[Figure]) -> Option<Figure> {
     let (before, after) = (*a.first()?, *b.first()?);
-    let (failed_before, failed) = (before.failed(), after.failed());
-    if failed > failed_before + ERRORS_GROWN_MAX {
+    let (failed_before, failed) = (failed_share(before.samples()), failed_share(after.samples()));
+    if failed > failed_before + FAILED_GROWN_MAX {
         row.outcome = Outcome::Regressed;
         let share = |share: f64| format!("{:.3} %", share * 100.0);
         row.why = format!("{} of requests fail, {} did", share(failed), share(failed_before));
@@ -399,18 +396,6 @@ impl<'a> Side<'a> {
             |mark: &Mark| matches!(mark, Mark::ForeignCpu | Mark::WrongBytes | Mark::FloorMoved);
         let fit = self.floor().samples().filter(|sample| !sample.marks.iter().any(spoilt));
         by_round(fit, |sample| figure.value(sample))
-    }
-
-    /// Share of requests that failed; 1 for wrong bytes without a count.
-    fn failed(self) -> f64 {
-        let (mut failed, mut all) = (0, 0);
-        for sample in self.samples() {
-            let errors = sample.load.errors.total();
-            let wrong = sample.marks.contains(&Mark::WrongBytes);
-            failed += if wrong && errors == 0 { sample.load.replies } else { errors };
-            all += sample.load.replies + errors;
-        }
-        if all == 0 { 0.0 } else { failed as f64 / all as f64 }
     }
 
     fn marks(self) -> String {

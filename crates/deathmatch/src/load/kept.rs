@@ -38,6 +38,7 @@ impl<'a> Kept<'a> {
             return Ok(load);
         }
         let seconds = begun.elapsed().as_secs_f64();
-        Ok(Load { seconds, replies_per_second: Vec::new(), ..load })
+        let draining_s = (seconds - duration.as_secs_f64()).max(0.0);
+        Ok(Load { seconds, draining_s, replies_per_second: Vec::new(), ..load })
     }
 }

@@ -64,8 +64,9 @@ fn has_other_handshakes(job: &Job, load: &Load) -> bool {
 }
 
 /// N = X R: in a closed loop every connection, or stream, always has a request (Little, A proof for
-/// the queuing formula L = lambda W, Operations Research 9(3), 1961). Errors break it too: their
-/// time is in no response time.
+/// the queuing formula L = lambda W, Operations Research 9(3), 1961). While a slice waits for its
+/// last responses, a connection has a request or none. Errors break it too: their time is in no
+/// response time.
 fn breaks_littles_law(job: &Job, load: &Load) -> bool {
     let Offered::Closed { connections } = job.offered else { return false };
     let streams = match job.over {
@@ -82,10 +83,11 @@ fn breaks_littles_law(job: &Job, load: &Load) -> bool {
         }
     };
     let places = f64::from(connections) * f64::from(streams);
-    let throughput = load.replies as f64 / load.seconds;
-    let busy = throughput * load.response.mean() / 1e9;
-    let off = (places - busy).abs() > LITTLE_SHARE_MAX * places;
-    off || !busy.is_finite()
+    let busy_s = load.replies as f64 * load.response.mean() / 1e9;
+    let least = places * (load.seconds - load.draining_s) * (1.0 - LITTLE_SHARE_MAX);
+    let most = places * load.seconds * (1.0 + LITTLE_SHARE_MAX);
+    // Without a reply the mean is no number.
+    !(least..=most).contains(&busy_s)
 }
 
 #[cfg(test)]

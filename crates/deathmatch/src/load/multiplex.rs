@@ -386,10 +386,10 @@ impl<'a, L: Link> Engine<'a, L> {
             let Some(call) = self.slots[slot].call.take() else { continue };
             let Call { intended, began, sent, which, .. } = call;
             self.release(slot, now);
-            status.into_iter().for_each(|status| self.tally.status(intended, which, status));
             match how {
                 End::Answer(None) => {
-                    self.tally.reply(&Reply { intended, which, began, sent, ended: now, bytes });
+                    let reply = Reply { intended, which, began, sent, ended: now, bytes, status };
+                    self.tally.reply(&reply);
                 }
                 End::Answer(Some(wrong)) => {
                     self.tally.fail(intended, which, Failure::Response(wrong), 1);

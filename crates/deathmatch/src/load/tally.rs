@@ -144,20 +144,12 @@ impl Tally {
         }
         if self.measures(at.intended) {
             if let Some(observer) = &mut self.observer {
-                observer.reply(at.which);
+                observer.reply(at.which, at.status);
             }
             self.load.replies += 1;
             self.load.bytes += at.bytes;
             self.record(at.which, response);
             self.load.service.record(at.ended - at.sent.min(at.ended));
-        }
-    }
-
-    /// Counts the status of a response to the job's request of this index, for a watch.
-    pub(super) fn status(&mut self, intended: u64, which: usize, status: Status) {
-        let counts = self.measures(intended);
-        if let Some(observer) = self.observer.as_mut().filter(|_| counts) {
-            observer.status(which, status);
         }
     }
 
@@ -218,6 +210,8 @@ pub(super) struct Reply {
     pub(super) sent: u64,
     pub(super) ended: u64,
     pub(super) bytes: u64,
+    /// Its status, for a watch; `None`: it has none, as a message of a WebSocket.
+    pub(super) status: Option<Status>,
 }
 
 pub(super) fn nanoseconds(duration: Duration) -> u64 {

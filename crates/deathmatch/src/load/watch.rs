@@ -117,13 +117,6 @@ impl Observer {
         Observer { requests_max: watch.requests_max, bin_ns: BIN_NS, ..Observer::default() }
     }
 
-    pub(super) fn status(&mut self, which: usize, status: Status) {
-        *self.statuses.entry(status).or_default() += 1;
-        if status.is_failure() {
-            self.fail(which, 1);
-        }
-    }
-
     /// Counts requests without a right response, each the job's request of this index.
     pub(super) fn fail(&mut self, which: usize, requests: u64) {
         if let Some(apart) = self.apart(which) {
@@ -135,7 +128,15 @@ impl Observer {
         self.connections += 1;
     }
 
-    pub(super) fn reply(&mut self, which: usize) {
+    /// Counts a response in time. The status of another one is not counted: the request has failed
+    /// once.
+    pub(super) fn reply(&mut self, which: usize, status: Option<Status>) {
+        if let Some(status) = status {
+            *self.statuses.entry(status).or_default() += 1;
+        }
+        if status.is_some_and(Status::is_failure) {
+            self.fail(which, 1);
+        }
         self.bin.replies += 1;
         if let Some(apart) = self.apart(which) {
             apart.replies += 1;
@@ -241,7 +242,7 @@ mod tests {
         let mut observer = Observer::new(&watch);
         let mut load = Load::default();
         for second in 0..10_000_u64 {
-            observer.reply(0);
+            observer.reply(0, None);
             observer.response(0, 1_000_000);
             load.replies += 1;
             load.errors.reset += 2;

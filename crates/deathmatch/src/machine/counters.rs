@@ -65,30 +65,37 @@ pub struct Disk {
 /// Processor time of all tasks since boot, from one of two sources. /proc/stat is not one: whether
 /// a tick in an interrupt also counts for the interrupted task depends on the kernel's
 /// configuration (IRQ_TIME_ACCOUNTING), so a server's time cannot be subtracted from its sum.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Tasks {
     /// Nanoseconds, from the root control group.
     Nanoseconds(u64),
-    /// Ticks, summed over every process and the children it has waited for: within 1 % of the other
-    /// on a machine busy compiling.
-    Ticks(u64),
+    /// Ticks of each process, by its number, and of the children it has waited for. Their sum is
+    /// within 1 % of the other over seconds, on a machine busy compiling.
+    Ticks(BTreeMap<u32, u64>),
 }
 
 impl Default for Tasks {
     fn default() -> Self {
-        Tasks::Ticks(0)
+        Tasks::Ticks(BTreeMap::new())
     }
 }
 
 impl Tasks {
-    /// Seconds since `earlier`; `None` if the two have different sources.
-    pub fn since_s(self, earlier: Tasks) -> Option<f64> {
+    /// Seconds since `earlier`; `None` if the two have different sources. Of ticks they are the
+    /// least that it can be: each process that ran may have some too many by rounding, and 1 % of a
+    /// slice is half a tick.
+    pub fn since_s(&self, earlier: &Tasks) -> Option<f64> {
         match (self, earlier) {
             (Tasks::Nanoseconds(now), Tasks::Nanoseconds(then)) => {
-                Some(now.saturating_sub(then) as f64 / 1e9)
+                Some(now.saturating_sub(*then) as f64 / 1e9)
             }
             (Tasks::Ticks(now), Tasks::Ticks(then)) => {
-                Some(now.saturating_sub(then) as f64 / process::TICKS_PER_SECOND)
+                let sum = |all: &BTreeMap<u32, u64>| all.values().sum::<u64>();
+                let ran = now.iter().filter(|(id, ticks)| then.get(id) != Some(ticks)).count();
+                let ended = then.keys().filter(|id| !now.contains_key(id)).count();
+                let unsure = (ran + ended) as u64 * process::TICKS_UNSURE;
+                let sure = sum(now).saturating_sub(sum(then)).saturating_sub(unsure);
+                Some(sure as f64 / process::TICKS_PER_SECOND)
             }
             _ => None,
         }
@@ -117,9 +124,12 @@ fn tasks(proc: &Path) -> Tasks {
     }
     let folders = fs::read_dir(proc).into_iter().flatten().flatten();
     let ids = folders.filter_map(|folder| folder.file_name().to_str()?.parse::<u32>().ok());
-    let stat_of = |id: u32| fs::read_to_string(proc.join(id.to_string()).join("stat")).ok();
-    let all = ids.filter_map(stat_of).filter_map(|text| process::stat(&text));
-    Tasks::Ticks(all.map(|stat| stat.own.total() + stat.children.total()).sum())
+    let ticks_of = |id: u32| {
+        let text = fs::read_to_string(proc.join(id.to_string()).join("stat")).ok()?;
+        let stat = process::stat(&text)?;
+        Some((id, stat.own.total() + stat.children.total()))
+    };
+    Tasks::Ticks(ids.filter_map(ticks_of).collect())
 }
 
 /// Parses the text of /proc/stat (proc_stat(5)).
@@ -201,14 +211,15 @@ mod tests {
 
     #[test]
     fn time_of_all_tasks_is_taken_from_one_source() {
+        let ticks = |ticks| Tasks::Ticks([(1, ticks), (2, 7)].into());
         let rows = [
             (Tasks::Nanoseconds(3_500_000_000), Tasks::Nanoseconds(1_000_000_000), Some(2.5)),
-            (Tasks::Ticks(350), Tasks::Ticks(100), Some(2.5)),
-            (Tasks::Ticks(100), Tasks::Ticks(350), Some(0.0)),
-            (Tasks::Ticks(100), Tasks::Nanoseconds(1), None),
+            (ticks(352), ticks(100), Some(2.5)),
+            (ticks(100), ticks(350), Some(0.0)),
+            (ticks(100), Tasks::Nanoseconds(1), None),
         ];
         for (now, then, right) in rows {
-            assert_eq!(now.since_s(then), right, "{now:?} after {then:?}");
+            assert_eq!(now.since_s(&then), right, "{now:?} after {then:?}");
         }
     }
 

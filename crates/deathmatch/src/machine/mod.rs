@@ -14,11 +14,7 @@ pub mod fingerprint;
 pub mod process;
 
 use counters::{Counters, Disk, SECTOR_BYTES};
-use process::{Process, TICKS_PER_SECOND, Thread, Ticks};
-
-/// User and system time are each truncated to whole ticks, at both looks: their sum may be this
-/// many too large.
-const TICKS_UNSURE: u64 = 2;
+use process::{Process, TICKS_PER_SECOND, TICKS_UNSURE, Thread, Ticks};
 
 /// The machine and a server's processes at one moment.
 #[derive(Clone, Debug)]
@@ -103,7 +99,7 @@ impl Snapshot {
         let (then, now) = (&self.counters, &later.counters);
         let ticks = now.stat.ticks.saturating_sub(then.stat.ticks) as f64;
         let of_ticks = |now: u64, then: u64| share(now.saturating_sub(then) as f64, ticks);
-        let others_s = now.tasks.since_s(then.tasks).map_or(0.0, |all_s| all_s - ours_s);
+        let others_s = now.tasks.since_s(&then.tasks).map_or(0.0, |all_s| all_s - ours_s);
         let capacity_s = seconds * f64::from(now.stat.cpus);
         MachineUse {
             seconds,
@@ -299,6 +295,28 @@ mod tests {
         assert!((machine.steal - 0.1).abs() < 1e-9, "{machine:?}");
         let (_, machine) = first.until(&second, 9.0);
         assert_eq!(machine.foreign, 0.0, "never below nothing");
+    }
+
+    #[test]
+    fn rounded_ticks_are_no_other_program() {
+        let then = [(5, process(1, 1, 0, &[(5, 0, 0)]))];
+        let now = [(5, process(1, 1, 26, &[(5, 250, 0)]))];
+        // The server and the generator used 0.25 s each.
+        for (ticks, foreign, why) in [
+            (&[(5, 126), (6, 127), (7, 100)][..], 0.0, "each has a tick or two more"),
+            (
+                &[(5, 125), (6, 125), (7, 140), (8, 6)],
+                0.19,
+                "others used 0.46 s, but for 4 times 2 ticks",
+            ),
+            (&[(6, 351)], 0.0, "processes ended, and their parent has their time"),
+        ] {
+            let (mut first, mut second) = looks(&then, &now);
+            first.counters.tasks = Tasks::Ticks([(5, 100), (6, 100), (7, 100)].into());
+            second.counters.tasks = Tasks::Ticks(ticks.iter().copied().collect());
+            let (_, machine) = first.until(&second, 0.25);
+            assert!((machine.foreign - foreign).abs() < 1e-9, "{why}: {machine:?}");
+        }
     }
 
     #[test]

@@ -9,6 +9,10 @@ use std::path::Path;
 /// (proc_pid_stat(5); it is not the timer's CONFIG_HZ).
 pub const TICKS_PER_SECOND: f64 = 100.0;
 
+/// User and system time are each truncated to whole ticks, at both looks: their sum may be this
+/// many too large.
+pub const TICKS_UNSURE: u64 = 2;
+
 /// A process at one moment.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Process {

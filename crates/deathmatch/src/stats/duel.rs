@@ -8,7 +8,7 @@ use super::fit::{Kind, comparable, generator_limited};
 use super::interval::median;
 use super::ratio::{Ratio, Rounds};
 use super::regimes::Regimes;
-use super::{by_round, cpu_us_per_reply, replies_per_second, wake_ups_per_reply};
+use super::{by_round, cpu_us_per_reply, failed_share, replies_per_second, wake_ups_per_reply};
 use crate::sample::{Mark, Offered, Sample};
 
 /// Width of an interval of replies a second, as a multiple of the precision: they depend on all of
@@ -70,6 +70,13 @@ pub struct Standing {
     pub idle_cpu: Option<f64>,
     /// Failed requests, of all slices.
     pub errors: u64,
+    /// Share of all requests that they are, from 0 to 1.
+    #[serde(default)]
+    pub failed_share: f64,
+    /// Reason for which no slice of it is compared with the reference's, as in `the slices of nginx
+    /// are marked: Little's law`.
+    #[serde(default)]
+    pub not_compared: Option<String>,
 }
 
 /// The duels of these samples, by work in order of appearance.
@@ -158,6 +165,7 @@ fn standing(slices: &[&Sample], name: &str, reference: &str) -> Standing {
         median(&mut own.iter().filter_map(|s| figure(s)).collect::<Vec<_>>())
     };
     let pair = (name != reference).then(|| Pair::of(slices, name, reference));
+    let not_compared = pair.as_ref().and_then(|_| not_compared(slices, name, reference));
     let (cpu, replies) = pair.map_or((None, None), |pair| (pair.cpu, pair.replies));
     // At an offered rate there is no limit to find.
     let is_closed = |s: &Sample| matches!(s.offered, Offered::Closed { .. });
@@ -174,5 +182,26 @@ fn standing(slices: &[&Sample], name: &str, reference: &str) -> Standing {
         load_limited: limited * 2 >= own.len().max(1),
         idle_cpu: middle(|s| s.slice?.idle_cpu),
         errors: own.iter().map(|s| s.load.errors.total()).sum(),
+        failed_share: failed_share(own),
+        not_compared,
     }
+}
+
+/// Reason for which no cycle has slices of both that may be compared; `None`: one has.
+fn not_compared(slices: &[&Sample], name: &str, reference: &str) -> Option<String> {
+    let cycles = |name: &str| -> BTreeSet<u32> {
+        let its = slices.iter().filter(|s| s.contender == name);
+        its.filter(|s| comparable(s, Kind::Cost)).map(|s| s.round).collect()
+    };
+    if let Some(name) = [reference, name].into_iter().find(|name| cycles(name).is_empty()) {
+        let its = slices.iter().filter(|s| s.contender == name);
+        let marks: BTreeSet<String> = its.flat_map(|s| &s.marks).map(Mark::to_string).collect();
+        let marks: Vec<String> = marks.into_iter().collect();
+        return Some(match marks.is_empty() {
+            true => format!("{name} has no slice"),
+            false => format!("the slices of {name} are marked: {}", marks.join(", ")),
+        });
+    }
+    let has_none = cycles(name).is_disjoint(&cycles(reference));
+    has_none.then(|| "in each cycle the slice of one of them is marked".to_owned())
 }

@@ -6,6 +6,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use super::FAILED_GROWN_MAX;
 use super::duel::{Duel, Standing};
 use super::ratio::Ratio;
 
@@ -37,9 +38,13 @@ pub struct Judgement {
     /// The measure, in words.
     pub measure: String,
     /// Bounds of the factor by which the first server is worse than the other, or than it was;
-    /// below 1 it is better. `None`: too few cycles.
+    /// below 1 it is better. `None`: too few cycles, or `failed` decides.
     pub worse: Option<(f64, f64)>,
-    /// The outcome by the interval and the tolerance.
+    /// Shares of requests (0 to 1) that failed: the first server's, and the other's or its own
+    /// before. `None`: the measure is another.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failed: Option<(f64, f64)>,
+    /// The outcome by the interval and the tolerance, or by the shares.
     pub verdict: Outcome,
 }
 
@@ -63,15 +68,23 @@ impl Judged {
         let now = factors(duels).into_iter();
         let judgements = now.filter_map(|mut one| {
             if let Some(kept) = kept {
-                let before = kept.iter().find(|k| one.is_like(k))?.worse;
+                let before = kept.iter().find(|k| one.is_like(k))?;
                 let than = |(now, then): ((f64, f64), (f64, f64))| (now.0 / then.1, now.1 / then.0);
-                one.worse = one.worse.zip(before).map(than);
+                one.worse = one.worse.zip(before.worse).map(than);
+                let own = one.failed.zip(before.failed);
+                one.failed = own.map(|((now, _), (then, _))| (now, then));
             }
-            one.verdict = judge(one.worse, tolerance);
+            one.verdict = match one.failed {
+                Some((now, than)) if now > than + FAILED_GROWN_MAX => Outcome::Regression,
+                Some(_) => return None,
+                None => judge(one.worse, tolerance),
+            };
             Some(one)
         });
         let judgements = judgements.collect();
-        let (than_before, not_compared) = (kept.is_some(), not_compared(duels));
+        let mut not_compared = not_compared(duels);
+        not_compared.extend(kept.into_iter().flat_map(|kept| not_kept(duels, kept)));
+        let than_before = kept.is_some();
         Judged { first, tolerance, than_before, judgements, not_compared }
     }
 
@@ -104,6 +117,10 @@ impl Judged {
             false => format!("than {}", one.against),
         };
         let (first, measure, share) = (&self.first, &one.measure, percent(self.tolerance));
+        if let Some((now, other)) = one.failed {
+            let [now, other] = [now, other].map(percent);
+            return format!("{first}, {measure}: WORSE {than} ({now} of all, and {other})");
+        }
         let Some((low, high)) = one.worse else {
             return format!(
                 "{first}, {measure}: not shown to be at most {share} worse {than}, since there is no \
@@ -142,7 +159,8 @@ pub fn percent(share: f64) -> String {
     format!("{digits} %")
 }
 
-/// Factors by which the reference is worse than the others, by work and measure, not yet judged.
+/// Factors by which the reference is worse than the others, by work and measure, and shares of
+/// failed requests, not yet judged.
 pub fn factors(duels: &[Duel]) -> Vec<Judgement> {
     let mut all = Vec::new();
     for duel in duels {
@@ -150,11 +168,17 @@ pub fn factors(duels: &[Duel]) -> Vec<Judgement> {
         let reference = duel.contenders.get(&duel.reference);
         for (name, its) in duel.contenders.iter().filter(|(name, _)| **name != duel.reference) {
             let bounds = |ratio: &Ratio| ratio.interval.map(|i| (i.low, i.high));
-            let mut add = |measure: &str, worse| {
-                let (work, against) = (duel.work.clone(), name.clone());
-                let (measure, verdict) = (measure.to_owned(), Outcome::NotShown);
-                all.push(Judgement { work, against, measure, worse, verdict });
+            let one = |measure: &str| Judgement {
+                work: duel.work.clone(),
+                against: name.clone(),
+                measure: measure.to_owned(),
+                worse: None,
+                failed: None,
+                verdict: Outcome::NotShown,
             };
+            let failed = reference.map(|first| (first.failed_share, its.failed_share));
+            all.push(Judgement { failed, ..one("failed requests") });
+            let mut add = |measure, worse| all.push(Judgement { worse, ..one(measure) });
             if let Some(cpu) = &its.cpu {
                 // The ratio is the other's to the first's.
                 let inverse = bounds(cpu).map(|(low, high)| (1.0 / high, 1.0 / low));
@@ -193,6 +217,11 @@ fn not_compared(duels: &[Duel]) -> Vec<String> {
         if duel.contenders.len() < 2 {
             continue;
         }
+        for (name, its) in &duel.contenders {
+            if let Some(why) = &its.not_compared {
+                all.push(format!("{} is not compared with {name}: {why}.", duel.reference));
+            }
+        }
         if !duel.is_closed {
             all.push("Replies a second are not compared: the rate is fixed for all.".to_owned());
         } else if let Some((name, _)) = duel.contenders.iter().find(|(_, its)| its.load_limited) {
@@ -203,6 +232,17 @@ fn not_compared(duels: &[Duel]) -> Vec<String> {
     }
     all.dedup();
     all
+}
+
+/// Sentences on the measures that the kept run does not have.
+fn not_kept(duels: &[Duel], kept: &[Judgement]) -> Vec<String> {
+    let mut now = factors(duels);
+    now.retain(|one| one.failed.is_none() && !kept.iter().any(|other| one.is_like(other)));
+    let sentence = |one: Judgement| {
+        let Judgement { work, against, measure, .. } = one;
+        format!("{work}: the kept run has no {measure} against {against}.")
+    };
+    now.into_iter().map(sentence).collect()
 }
 
 #[cfg(test)]
@@ -250,9 +290,11 @@ mod tests {
         assert_eq!(verdict((1.2, 1.21), (1.0, 1.01)), Outcome::Regression);
         assert_eq!(verdict((1.0, 1.1), (1.0, 1.1)), Outcome::NotShown, "both are wide");
         let mut other = factors(&[duel(Some((1.0, 1.0)), |_| ())]);
-        other[0].against = "caddy".to_owned();
+        other.iter_mut().for_each(|one| one.against = "caddy".to_owned());
         let now = duel(Some((1.0, 1.0)), |_| ());
-        assert!(Judged::of(&[now], Some(&other), 0.05).judgements.is_empty());
+        let judged = Judged::of(&[now], Some(&other), 0.05);
+        assert!(judged.judgements.is_empty());
+        assert_eq!(judged.not_compared, ["w: the kept run has no replies a second against b."]);
     }
 
     #[test]

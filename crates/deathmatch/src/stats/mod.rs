@@ -26,13 +26,16 @@ pub use saturation::{Rank, Saturation, saturation};
 pub use shift::{Shift, shift, shift_p};
 
 use crate::histogram::Times;
-use crate::sample::{Load, Sample};
+use crate::sample::{Load, Mark, Sample};
 
 /// Smaller differences than this share do not count.
 pub const MARGIN: f64 = 0.02;
 
 /// Confidence of an interval.
 pub const CONFIDENCE: f64 = 0.95;
+
+/// Largest increase of the share of failed requests that is no regression.
+pub const FAILED_GROWN_MAX: f64 = 0.0001;
 
 /// Largest deviation of a round's floor from the median of all; beyond it the round is repeated.
 pub const FLOOR_OFF_MAX: f64 = 0.05;
@@ -66,6 +69,18 @@ pub fn by_round<'a>(
 ) -> Rounds {
     let value = |sample: &Sample| figure(sample).filter(|v| v.is_finite() && *v > 0.0);
     samples.into_iter().filter_map(|sample| Some((sample.round, value(sample)?))).collect()
+}
+
+/// Share of requests that failed; 1 for wrong bytes without a count.
+pub fn failed_share<'a>(samples: impl IntoIterator<Item = &'a Sample>) -> f64 {
+    let (mut failed, mut all) = (0, 0);
+    for sample in samples {
+        let errors = sample.load.errors.total();
+        let wrong = sample.marks.contains(&Mark::WrongBytes);
+        failed += if wrong && errors == 0 { sample.load.replies } else { errors };
+        all += sample.load.replies + errors;
+    }
+    if all == 0 { 0.0 } else { failed as f64 / all as f64 }
 }
 
 /// Right answers a second.

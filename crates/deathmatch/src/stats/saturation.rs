@@ -33,11 +33,12 @@ struct Votes {
 /// The bracket of one contender's samples of one file; `None` without open loops at a rate. A rate
 /// is carried in a round if it, or a higher one, was carried by most samples there; it is missed if
 /// it, or a lower one, was. Over rounds the majority decides. A round that did not reach the rate,
-/// or whose generator was the limit, has no vote. Work beside streams does not count. So a wrong
-/// search in one round has no effect.
+/// or whose generator was the limit, has no vote. Work beside streams does not count, and neither
+/// do slices: their cycles are no rounds of a search. So a wrong search in one round has no effect.
 pub fn saturation<'a>(samples: impl IntoIterator<Item = &'a Sample>) -> Option<Saturation> {
     let mut rounds: BTreeMap<u32, BTreeMap<u64, Votes>> = BTreeMap::new();
-    let speaks = |s: &&Sample| counts(s) && !is_overload(s) && s.beside.is_none();
+    let is_of_search = |s: &Sample| s.beside.is_none() && s.slice.is_none();
+    let speaks = |s: &&Sample| counts(s) && !is_overload(s) && is_of_search(s);
     for sample in samples.into_iter().filter(speaks) {
         let Offered::Open { rate, .. } = sample.offered else { continue };
         // Positive numbers are in the order of their bits.
@@ -129,7 +130,7 @@ pub fn places(brackets: &BTreeMap<String, Saturation>) -> Vec<Rank> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sample::{Load, Mark};
+    use crate::sample::{Load, Mark, Slice};
 
     /// Verdict on one sample at a rate.
     #[derive(Clone, Copy)]
@@ -219,6 +220,8 @@ mod tests {
             samples.push(Sample { marks: vec![Mark::FloorMoved], ..sample(0, 500.0, Slow) });
             let overload = "10k at 1.5 times what it carries".to_owned();
             samples.push(Sample { work: overload, ..sample(0, 900.0, Slow) });
+            let slice = |n| Sample { slice: Some(Slice::default()), ..sample(n, 500.0, Good) };
+            samples.extend((0..20).map(slice));
             assert_eq!(saturation(&samples), Some(want), "{why}");
         }
         assert_eq!(saturation(&[]), None);

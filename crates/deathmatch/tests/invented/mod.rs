@@ -161,6 +161,7 @@ fn by_a_generator(generator: f64, at: usize, round: u32, rate: f64) -> Sample {
         began_unix_s: 1_700_000_000.0,
         load: Load {
             seconds,
+            draining_s: 0.0,
             intended,
             replies,
             replies_per_second: (0..5).map(bin).collect(),

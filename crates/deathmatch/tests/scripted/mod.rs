@@ -46,6 +46,9 @@ pub(crate) struct Scripted {
     body: Arc<Vec<u8>>,
     /// Its answers are wrong.
     is_wrong: Arc<AtomicBool>,
+    /// It accepts no connection any more.
+    is_gone: Arc<AtomicBool>,
+    listens: Option<thread::JoinHandle<()>>,
 }
 
 impl Scripted {
@@ -55,24 +58,38 @@ impl Scripted {
 
     pub(crate) fn serving_at(address: &str, body: Vec<u8>) -> Scripted {
         let listener = TcpListener::bind((address, 0)).unwrap();
-        let server = Scripted {
+        let mut server = Scripted {
             address: listener.local_addr().unwrap(),
             requests: Arc::default(),
             connections: Arc::default(),
             body: Arc::new(body),
             is_wrong: Arc::default(),
+            is_gone: Arc::default(),
+            listens: None,
         };
         let (requests, body, wrong) =
             (server.requests.clone(), server.body.clone(), server.is_wrong.clone());
-        let connections = server.connections.clone();
-        thread::spawn(move || {
+        let (connections, is_gone) = (server.connections.clone(), server.is_gone.clone());
+        server.listens = Some(thread::spawn(move || {
             for socket in listener.incoming() {
+                if is_gone.load(Ordering::SeqCst) {
+                    return;
+                }
                 connections.fetch_add(1, Ordering::SeqCst);
                 let (requests, body, wrong) = (requests.clone(), body.clone(), wrong.clone());
                 thread::spawn(move || converse(socket.unwrap(), &requests, &body, &wrong));
             }
-        });
+        }));
         server
+    }
+
+    /// From now on it refuses connections.
+    pub(crate) fn leave(&mut self) {
+        self.is_gone.store(true, Ordering::SeqCst);
+        let Some(listens) = self.listens.take() else { return };
+        // It waits for a connection.
+        drop(TcpStream::connect(self.address));
+        listens.join().unwrap();
     }
 
     /// From now on one byte of every response is wrong.

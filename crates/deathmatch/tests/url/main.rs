@@ -75,6 +75,19 @@ fn every_way_to_respond_is_counted_and_decides_the_exit_code() {
 }
 
 #[test]
+fn a_late_response_that_states_a_failure_has_failed_once() {
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let server = Server::start(None);
+    // The connection is busy for 200 ms, so requests are sent long after their intended start.
+    let load = ["-n", "20", "-c", "1", "-r", "50", "--timeout", "300ms"];
+    let (_, found) = json(&server, "/failing-slowly", &load);
+    assert_eq!((&found["requests"], &found["failed"]), (&20.into(), &20.into()), "{found}");
+    let statuses = found["statuses"]["503"].as_u64().unwrap_or(0);
+    assert_eq!(found["responses"], statuses, "{found}");
+    assert!(found["errors"]["timeout"].as_u64() > Some(0), "some were late: {found}");
+}
+
+#[test]
 fn a_request_is_as_given() {
     let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let server = Server::start(None);

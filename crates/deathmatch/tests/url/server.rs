@@ -88,6 +88,10 @@ fn converse(
             }
             "/redirect" => (format!("HTTP/1.1 301 Moved\r\nLocation: /\r\n{length}hello"), false),
             "/missing" => (format!("HTTP/1.1 404 Not Found\r\n{length}hello"), false),
+            "/failing-slowly" => {
+                thread::sleep(Duration::from_millis(200));
+                (format!("HTTP/1.1 503 Busy\r\n{length}hello"), false)
+            }
             "/failing" => {
                 (format!("HTTP/1.1 503 Busy\r\nConnection: close\r\n{length}hello"), true)
             }

@@ -3,6 +3,7 @@
 //! it.
 
 use super::handlers::{answer, file_server, php, respond};
+use super::hidden::hide;
 use super::matcher::{self, Matcher};
 use super::order::{self, SortKey};
 use super::parts::Parts;
@@ -183,10 +184,12 @@ fn one(
         },
         "php_fastcgi" => {
             let keys = php(d, args, scope, report)?;
+            hide(&keys, item, scope, parts, report)?;
             return push(keys, item, scope, parts);
         }
         "file_server" => {
             let keys = file_server(d, args, scope, report)?;
+            hide(&keys, item, scope, parts, report)?;
             return push(keys, item, scope, parts);
         }
         "header" => {

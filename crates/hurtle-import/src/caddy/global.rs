@@ -3,6 +3,8 @@
 use toml::Value;
 
 use super::condition::networks;
+use super::hidden::ConfigFiles;
+use super::listeners::{Chosen, OF_SOME, choose};
 use super::order;
 use super::proxy::duration;
 use crate::mount::{Keys, ServerConfig, put, put_list};
@@ -29,6 +31,18 @@ const TUNING: &[&str] = &[
     "storage_clean_interval",
 ];
 
+/// Such options of `servers`.
+const TUNING_OF_LISTENERS: &[&str] = &[
+    "enable_full_duplex",
+    "keepalive_interval",
+    "log_credentials",
+    "max_header_size",
+    "metrics",
+    "name",
+    "protocol",
+    "strict_sni_host",
+];
+
 /// The remark where Caddy proves names by DNS.
 pub(super) const BY_DNS: &str = "Caddy proves the names by DNS. hurtle does so by a program that you name in \
      acme.dns_hook, see docs/https.md. Without it, by HTTP or TLS: port 80 or 443 must be reachable for the \
@@ -50,12 +64,13 @@ pub(super) struct Global {
     pub(super) is_local: bool,
     /// URL that is asked about names on demand.
     pub(super) ask: Option<String>,
+    pub(super) config_files: ConfigFiles,
     keys: Keys,
     limits: Keys,
 }
 
 /// Reads the global options, which are the first block if it has no address.
-pub(super) fn read(blocks: &[Directive], report: &mut Report) -> Global {
+pub(super) fn read(blocks: &[Directive], files: &ConfigFiles, report: &mut Report) -> Global {
     let mut global = Global {
         http_port: "80".to_owned(),
         https_port: "443".to_owned(),
@@ -66,15 +81,19 @@ pub(super) fn read(blocks: &[Directive], report: &mut Report) -> Global {
         redirects: true,
         is_local: false,
         ask: None,
+        config_files: files.clone(),
         keys: Keys::new(),
         limits: Keys::new(),
     };
     let options = blocks.iter().filter(|block| block.name.is_empty());
-    for d in options.flat_map(Directive::children) {
+    let (servers, others): (Vec<_>, Vec<_>) =
+        options.flat_map(Directive::children).partition(|d| d.name == "servers");
+    for d in others {
         if let Err(needs) = global.option(d, report) {
             report.refuse(d, needs);
         }
     }
+    global.servers(&servers, blocks, report);
     global
 }
 
@@ -108,7 +127,6 @@ impl Global {
                 "ignore_loaded_certs" => {}
                 _ => return Err("it is off, disable_redirects or disable_certs".to_owned()),
             },
-            "servers" => self.servers(d, report),
             "on_demand_tls" => self.on_demand(d, report),
             "acme_dns" => report.remark(d, BY_DNS),
             "cert_issuer" if value == "internal" => self.is_local = true,
@@ -143,11 +161,25 @@ impl Global {
         }
     }
 
-    fn servers(&mut self, servers: &Directive, report: &mut Report) {
-        for d in servers.children() {
+    /// Reads the options of listeners.
+    fn servers(&mut self, all: &[&Directive], blocks: &[Directive], report: &mut Report) {
+        let (own, others) = match choose(all, blocks, self) {
+            Chosen::OfAll(own) => (own, Vec::new()),
+            Chosen::OfSome(others) => (None, others),
+        };
+        for d in own.into_iter().flat_map(Directive::children) {
             if let Err(needs) = self.server(d, report) {
                 report.refuse(d, needs);
             }
+        }
+        for d in others.iter().flat_map(|others| others.children()) {
+            match TUNING_OF_LISTENERS.contains(&d.name.as_str()) {
+                true => report.leave_out(d),
+                false => report.refuse(d, OF_SOME),
+            }
+        }
+        for d in all.iter().filter(|d| own != Some(**d) && !others.contains(*d)) {
+            report.remark(d, "it is left out: no site listens there");
         }
     }
 
@@ -203,10 +235,7 @@ impl Global {
                 }
             }
             "protocols" => put(&mut self.keys, "http3", d.args.iter().any(|name| name == "h3")),
-            "protocol" | "metrics" | "name" | "strict_sni_host" | "log_credentials"
-            | "keepalive_interval" | "max_header_size" | "enable_full_duplex" => {
-                report.leave_out(d);
-            }
+            name if TUNING_OF_LISTENERS.contains(&name) => report.leave_out(d),
             _ => return Err("hurtle's listeners have no such option".to_owned()),
         }
         Ok(())

@@ -1,11 +1,12 @@
 //! Translates a Caddyfile to hurtle's configuration.
 //!
 //! `syntax` parses the text, `include` puts in snippets and files. `global` has the options of all
-//! sites, `address` the addresses of one, and `matcher` the conditions with their patterns of paths
-//! (`pattern`). `order` sorts directives as Caddy does, so that `block` can make mounts in the
-//! order in which Caddy tries its handlers (`handlers`), with the settings of the blocks around
-//! them (`scope`), as `parts` of a site, by `place`; `redirect`, `rewrite`, `tries`, `proxy`,
-//! `fields`, `access` and `errors` translate one kind of directive each. `site` joins them, and
+//! sites, `listeners` chooses those of their listeners, `address` has the addresses of one, and
+//! `matcher` the conditions with their patterns of paths (`pattern`). `order` sorts directives as
+//! Caddy does, so that `block` can make mounts in the order in which Caddy tries its handlers
+//! (`handlers`), with the settings of the blocks around them (`scope`), as `parts` of a site, by
+//! `place`; `redirect`, `rewrite`, `tries`, `proxy`, `fields`, `access` and `errors` translate one
+//! kind of directive each, and `hidden` keeps the Caddyfile from clients. `site` joins them, and
 //! `sites` adds listeners. `partial` closes what is refused. Only `include` touches the disk.
 
 mod access;
@@ -19,7 +20,9 @@ mod fields;
 mod global;
 mod handlers;
 mod header;
+mod hidden;
 mod include;
+mod listeners;
 mod matcher;
 mod metrics;
 mod order;
@@ -44,6 +47,7 @@ use super::emit::{self, Source};
 use super::mount::{Keys, ServerConfig, put_list};
 use super::report::Report;
 use super::syntax::Directive;
+use hidden::ConfigFiles;
 
 /// Differences between the two servers that no directive controls.
 const GENERAL: [&str; 10] = [
@@ -68,11 +72,7 @@ const GENERAL: [&str; 10] = [
 /// # Errors
 /// Every directive that cannot be translated, one line each.
 pub fn caddy_file(file: &Path, is_partial: bool) -> Result<Imported, Vec<String>> {
-    let blocks = include::read(file)?;
-    match is_partial {
-        true => partial::translate_partially(blocks),
-        false => whole(&blocks),
-    }
+    translated(include::read(file)?, file, is_partial)
 }
 
 /// Translates a Caddyfile that imports no files.
@@ -80,26 +80,35 @@ pub fn caddy_file(file: &Path, is_partial: bool) -> Result<Imported, Vec<String>
 /// # Errors
 /// As for `caddy_file`.
 pub fn caddy(text: &str, is_partial: bool) -> Result<Imported, Vec<String>> {
-    let blocks = include::expand(text, "Caddyfile", None)?;
+    let file = "Caddyfile";
+    translated(include::expand(text, file, None)?, Path::new(file), is_partial)
+}
+
+fn translated(
+    blocks: Vec<Directive>,
+    file: &Path,
+    is_partial: bool,
+) -> Result<Imported, Vec<String>> {
+    let files = ConfigFiles::of(file, &blocks);
     match is_partial {
-        true => partial::translate_partially(blocks),
-        false => whole(&blocks),
+        true => partial::translate_partially(blocks, &files),
+        false => whole(&blocks, &files),
     }
 }
 
-fn whole(blocks: &[Directive]) -> Result<Imported, Vec<String>> {
+fn whole(blocks: &[Directive], files: &ConfigFiles) -> Result<Imported, Vec<String>> {
     let mut report = Report::default();
-    let server = translate(blocks, &mut report);
+    let server = translate(blocks, files, &mut report);
     match report.problems.is_empty() {
         true => written(&server, &report, blocks),
         false => Err(report.lines()),
     }
 }
 
-/// Translates the blocks of a file.
-fn translate(blocks: &[Directive], report: &mut Report) -> ServerConfig {
+/// Translates the blocks of these files.
+fn translate(blocks: &[Directive], files: &ConfigFiles, report: &mut Report) -> ServerConfig {
     let mut out = ServerConfig::default();
-    let mut global = global::read(blocks, report);
+    let mut global = global::read(blocks, files, report);
     let (mut sites, mut of_metrics) = (Vec::new(), Vec::new());
     for block in blocks.iter().filter(|block| !block.name.is_empty()) {
         match block.name.starts_with(['&', '@']) {

@@ -1,6 +1,7 @@
 //! Translates the part of a Caddyfile that can be translated (`--partial`). A directive that cannot
 //! is taken out where that opens nothing; else its site answers 403.
 
+use super::hidden::ConfigFiles;
 use super::{translate, written};
 use crate::Imported;
 use crate::report::{Problem, Report};
@@ -35,11 +36,14 @@ const OF_SITE: [&str; 3] = ["bind", "log", "tls"];
 ///
 /// # Errors
 /// Problems of the whole configuration, one line each.
-pub(super) fn translate_partially(mut blocks: Vec<Directive>) -> Result<Imported, Vec<String>> {
+pub(super) fn translate_partially(
+    mut blocks: Vec<Directive>,
+    files: &ConfigFiles,
+) -> Result<Imported, Vec<String>> {
     let mut left_out: Vec<String> = Vec::new();
     for _ in 0..ROUNDS_MAX {
         let mut report = Report::default();
-        let server = translate(&blocks, &mut report);
+        let server = translate(&blocks, files, &mut report);
         if report.problems.is_empty() {
             if server.sites.is_empty() && !left_out.is_empty() {
                 return Err(left_out);

@@ -3,6 +3,7 @@
 use toml::Value;
 
 use super::handlers::answer;
+use super::hidden::ConfigFiles;
 use super::matcher::Matcher;
 use crate::mount::{Keys, Mount};
 
@@ -22,6 +23,8 @@ pub(super) struct Parts {
     pub(super) has_proxies: bool,
     /// `true`: it answers without TLS.
     pub(super) is_clear: bool,
+    /// Files that no mount of files may serve.
+    pub(super) config_files: ConfigFiles,
     /// The only host of the site; empty: several, or all.
     pub(super) host: String,
 }

@@ -44,7 +44,8 @@ pub(super) fn translate<'d>(
     };
     let is_clear = addresses.iter().any(|address| !address.is_tls);
     let has_proxies = global.has_proxies();
-    let mut parts = Parts { host, is_clear, has_proxies, ..Parts::default() };
+    let config_files = global.config_files.clone();
+    let mut parts = Parts { host, is_clear, has_proxies, config_files, ..Parts::default() };
     let is_redirect = is_redirect(d, &addresses);
     let mut site = Site::default();
     let mut log = None;
@@ -77,7 +78,7 @@ pub(super) fn translate<'d>(
 }
 
 /// `true` for a site that is `redir https://{host}{uri}`.
-fn is_redirect(d: &Directive, addresses: &[Address]) -> bool {
+pub(super) fn is_redirect(d: &Directive, addresses: &[Address]) -> bool {
     let [redir] = d.children() else { return false };
     let host = addresses.first().map_or("", |address| address.host.as_str());
     let to = redir.args.iter().find(|arg| arg.contains("://")).map_or("", String::as_str);

@@ -14,6 +14,12 @@ const REFUSED: &[(&str, &str, &str, &str)] = &[
         "",
     ),
     (
+        "proxies of one listener of two",
+        "{\nservers :8080 {\nmetrics\ntrusted_proxies static 192.0.2.0/24\n}\n}\n:8080 {\nrespond a\n}\n:8081 {\nrespond b\n}",
+        "Caddyfile:4: cannot translate `trusted_proxies static 192.0.2.0/24`: hurtle has it for all listeners",
+        "Caddyfile:4: cannot translate",
+    ),
+    (
         "templates in files",
         ":80 {\nroot * /srv\ntemplates\nfile_server\n}",
         "Caddyfile:3: cannot translate `templates`: hurtle runs no templates in files",

@@ -4,7 +4,7 @@ use std::fs;
 
 use hurtle::import::caddy::{caddy, caddy_file};
 
-use crate::servers::Dir;
+use crate::servers::{Dir, Ours, ask, free_port};
 
 /// The configuration of an import, without its comments.
 fn imported(text: &str) -> String {
@@ -118,7 +118,19 @@ fn addresses_become_listeners_and_names() {
 
 #[test]
 fn options_certificates_and_logs_are_translated() {
-    let table: [(&str, &str, &str); 24] = [
+    let table: [(&str, &str, &str); 26] = [
+        (
+            "options of the only listener, beside a redirect to HTTPS and metrics",
+            "{\nservers :443 {\nprotocols h1 h2\n}\nservers :8443 {\ntrusted_proxies static 192.0.2.0/24\n}\n}\n\
+             a.test.org {\nrespond a\n}\n:9090 {\nmetrics /metrics\n}",
+            "http3 = false\n[acme]",
+        ),
+        (
+            "options of a listener replace those of all",
+            "{\nservers {\ntrusted_proxies static 192.0.2.0/24\n}\nservers 127.0.0.1:8080 {\ntimeouts {\nidle 2m\n}\n}\n}\n\
+             :8080 {\nbind 127.0.0.1\nrespond a\n}",
+            "listen = \"127.0.0.1:8080\"\n[limits]\nidle_timeout = \"2m\"",
+        ),
         (
             "TLS to an upstream by its transport",
             ":8080 {\nreverse_proxy nas:8443 {\ntransport http {\ntls_insecure_skip_verify\n}\n}\n}",
@@ -277,6 +289,35 @@ fn files_of_an_import_are_read_beside_the_file() {
         found.contains("hosts = \"b.test.org\"\n[[site.header]]\nset = { X-A = \"a\" }"),
         "{found}"
     );
+}
+
+#[test]
+fn files_of_the_configuration_are_hidden() {
+    let dir = Dir::new();
+    let www = dir.0.join("www");
+    let port = free_port();
+    let file = www.join("docs/Caddyfile");
+    let site = ":{port} {\nbind 127.0.0.1\nhandle_path /d/* {\nimport ../part\n}\nhandle {\nroot ../docs/..\nfile_server\n}\n}\n";
+    fs::write(&file, site.replace("{port}", &port.to_string())).expect("a file");
+    fs::write(
+        www.join("part"),
+        "root * {$ROOT}\nfile_server\n".replace("{$ROOT}", &www.display().to_string()),
+    )
+    .expect("a file");
+    let imported = caddy_file(&file, false).expect("an import").text;
+    let ours = Ours::start_in(&imported, port, &www.join("docs"));
+    for (path, status) in [
+        ("/docs/Caddyfile", "404"),
+        ("/docs/%43addyfile", "404"),
+        ("/part", "404"),
+        ("/d/docs/Caddyfile", "404"),
+        ("/d/part", "404"),
+        ("/d/docs/guide.txt", "200"),
+        ("/docs/guide.txt", "200"),
+        ("/a.txt", "200"),
+    ] {
+        assert_eq!(ask(ours.port, &format!("GET {path}")).status, status, "{path}\n{imported}");
+    }
 }
 
 #[test]

@@ -31,6 +31,7 @@ mod htaccess_responses;
 mod htaccess_rows;
 mod htaccess_scripts;
 mod htaccess_table;
+mod https_redirect;
 mod nginx_behind_scripts;
 mod nginx_generated;
 mod nginx_scripts;

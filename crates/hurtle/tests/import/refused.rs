@@ -193,6 +193,11 @@ const ROWS: &[(&str, &str)] = &[
     ("listen 443 ssl; root /srv;", "it listens with ssl, but has no ssl_certificate"),
     ("return 301 /a/b/;", "the rest of the path is appended"),
     ("return 301 $scheme://b.example$request_uri;", ""),
+    (
+        // A rule of the whole site would precede the guard.
+        "root /srv; location ^~ /x/ { deny all; } location ~ ^/a(b)?$|^/x/(.*)$ { return 301 /new/$2; }",
+        "cannot translate `return 301 /new/$2`",
+    ),
     ("return 301 https://$host.example/;", ""),
     ("return 301 https://$uri;", "of variables it knows"),
     ("root /srv; rewrite ^/a(\\d+)$ /b;", ""),

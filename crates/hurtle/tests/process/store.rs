@@ -143,6 +143,7 @@ fn a_server_starts_where_a_stored_listener_of_another_address_is() {
     const BIND: &str = "import os, socket, sys
 s = socket.create_server(('0.0.0.0', int(sys.argv[1])))
 os.dup2(s.fileno(), 3)
+os.set_inheritable(3, True)
 os.environ.update(LISTEN_FDS='1', LISTEN_PID=str(os.getpid()))
 os.execv(sys.argv[2], sys.argv[2:])";
     let manager = Manager::new();

@@ -265,10 +265,11 @@ impl Engine<'_> {
         let sent = slot.channel.as_mut().is_some_and(Channel::is_flushed) && slot.state == whole;
         let close = close || !sent;
         let Call { intended, which, began, sent, bytes, .. } = call;
-        self.tally.status(intended, which, Status::Http(slot.reader.status()));
+        let status = Some(Status::Http(slot.reader.status()));
+        let reply = Reply { intended, which, began, sent, ended: now, bytes, status };
         match wrong {
             Some(wrong) => self.tally.fail(intended, which, Failure::Response(wrong), 1),
-            None => self.tally.reply(&Reply { intended, which, began, sent, ended: now, bytes }),
+            None => self.tally.reply(&reply),
         }
         let next = Call { began: now, left: call.left - 1, retried: false, ..call };
         let next = match self.job.offered {

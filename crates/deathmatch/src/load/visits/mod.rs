@@ -373,9 +373,8 @@ impl<'a, L: Link> Engine<'a, L> {
         let Some(visit) = &mut self.visitors[at].visit else { return Ok(()) };
         let Visit { step, intended, sent, bytes, status, .. } = *visit;
         let sent = sent.unwrap_or(intended);
-        status.into_iter().for_each(|status| self.tally.status(intended, step, status));
-        let began = intended;
-        self.tally.reply(&Reply { intended, which: step, began, sent, ended: now, bytes });
+        let (which, began, ended) = (step, intended, now);
+        self.tally.reply(&Reply { intended, which, began, sent, ended, bytes, status });
         let pause = match &self.steps {
             Steps::Files(_) => 0,
             Steps::Of(steps) => {

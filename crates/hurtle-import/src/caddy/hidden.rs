@@ -1,0 +1,98 @@
+//! The Caddyfile and the files that it imports, which Caddy hides where they are beneath the root
+//! of files.
+
+use std::path::{Component, Path, PathBuf};
+
+use super::block::Item;
+use super::handlers::answer;
+use super::matcher::Matcher;
+use super::parts::Parts;
+use super::rewrite::Rewritten;
+use super::scope::Scope;
+use crate::mount::Keys;
+use crate::report::Report;
+use crate::syntax::Directive;
+
+/// Absolute names of the files of a configuration, as Caddy compares them: without regard to links.
+#[derive(Clone, Debug, Default)]
+pub(super) struct ConfigFiles {
+    /// Directory of the first one. Relative roots are those of a Caddy that runs there.
+    dir: PathBuf,
+    files: Vec<PathBuf>,
+}
+
+impl ConfigFiles {
+    /// The file that was read first, and those of directives that were imported.
+    pub(super) fn of(first: &Path, blocks: &[Directive]) -> ConfigFiles {
+        let first = plain(&std::path::absolute(first).unwrap_or_else(|_| first.to_owned()));
+        let dir = first.parent().unwrap_or(Path::new("/")).to_owned();
+        let mut all = ConfigFiles { dir, files: vec![first] };
+        blocks.iter().for_each(|block| all.add(block));
+        all
+    }
+
+    fn add(&mut self, d: &Directive) {
+        let file = Path::new(&*d.at.file);
+        let file = plain(&std::path::absolute(file).unwrap_or_else(|_| file.to_owned()));
+        if !self.files.contains(&file) {
+            self.files.push(file);
+        }
+        d.children().iter().for_each(|inner| self.add(inner));
+    }
+
+    /// Paths of those beneath a root, as a client requests them.
+    fn beneath(&self, root: &str) -> Vec<String> {
+        let root = plain(&self.dir.join(root));
+        let name = |file: &PathBuf| Some(file.strip_prefix(&root).ok()?.to_str()?.to_owned());
+        let is_served = |name: &String| !name.split('/').any(|part| part.starts_with('.'));
+        self.files.iter().filter_map(name).filter(is_served).map(|n| format!("/{n}")).collect()
+    }
+}
+
+/// An absolute name without `..`.
+fn plain(path: &Path) -> PathBuf {
+    let mut out = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::ParentDir => drop(out.pop()),
+            Component::CurDir => {}
+            part => out.push(part),
+        }
+    }
+    out
+}
+
+/// Adds mounts before one of files, which answer 404 for the files of the configuration.
+///
+/// # Errors
+/// Requests of the files that patterns of paths cannot express.
+pub(super) fn hide(
+    files: &Keys,
+    item: &Item<'_>,
+    scope: &Scope,
+    parts: &mut Parts,
+    report: &mut Report,
+) -> Result<(), String> {
+    let text = |key: &str| files.iter().find(|(name, _)| name == key)?.1.as_str();
+    let Some(root) = text("files").or(text("root")) else { return Ok(()) };
+    if matches!(scope.rewritten, Some(Rewritten::Page(_))) {
+        return Ok(());
+    }
+    for path in parts.config_files.beneath(root) {
+        let hidden = Matcher { paths: vec![path], ..Matcher::default() };
+        let hidden = scope.own(Some(&hidden))?.unwrap_or_default();
+        let met = match scope.requests(item.matcher.as_ref())? {
+            None => Some(hidden),
+            Some(requests) => requests.meet(&hidden)?,
+        };
+        let Some(met) = met else { continue };
+        let path = if scope.prefix.is_empty() { "/" } else { &scope.prefix };
+        let keys = [answer("", 404), scope.mounted()].concat();
+        let mount = parts.mount(path.to_owned(), met.key()?, keys);
+        parts.mounts.push(mount);
+        if files.iter().any(|(name, _)| name == "listing") {
+            report.remark(item.d, "the listing, such as GET /, names the Caddyfile, which is 404");
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,38 @@
+//! Servers of nginx that redirect to HTTPS: to the host that they name.
+
+use hurtle::import::nginx;
+use hurtle::import::syntax::parse;
+
+use crate::caddy_table::without_comments;
+
+/// A server without TLS, and whether sites with TLS redirect as it does by themselves.
+const ROWS: &[(&str, bool)] = &[
+    ("server_name a.example b.example; return 301 https://$host$request_uri;", true),
+    ("server_name a.example b.example; return 301 https://a.example$request_uri;", false),
+    ("server_name a.example b.example; return 301 https://$server_name$request_uri;", false),
+    ("server_name a.example; return 301 https://a.example$request_uri;", true),
+    ("server_name a.example; return 301 https://$server_name$request_uri;", true),
+    (
+        "server_name a.example b.example; location / { return 301 https://a.example$request_uri; }",
+        false,
+    ),
+    (
+        "server_name a.example b.example; if ($host = b.example) { return 301 https://b.example$request_uri; }
+         if ($host = a.example) { return 301 https://a.example$request_uri; } return 404;",
+        true,
+    ),
+];
+
+#[test]
+fn a_redirect_to_one_of_several_names_leads_there() {
+    for (server, is_own) in ROWS {
+        let text = format!(
+            "events {{}} http {{ server {{ listen 80; {server} }} server {{ listen 443 ssl; server_name a.example b.example; \
+             ssl_certificate /c; ssl_certificate_key /k; root /srv; }} }}"
+        );
+        let found = nginx(&parse(&text, "nginx.conf").expect(server));
+        let found = without_comments(&found.unwrap_or_else(|e| panic!("{server}: {e:?}")));
+        let leads = found.contains("redirect = \"https://a.example/\"");
+        assert_eq!(leads, !is_own, "{server}:\n{found}");
+    }
+}
