@@ -61,5 +61,8 @@ diff "$2/before" "$2/after"
 for dir in var/log var/cache; do
 	[ ! -e "$root/$dir/hurtle" ] || { echo "/$dir/hurtle is left" >&2; exit 1; }
 done
-! in_root getent passwd hurtle
+if in_root getent passwd hurtle; then
+	echo "the user hurtle is left" >&2
+	exit 1
+fi
 echo "purged; nothing is left"

@@ -31,19 +31,19 @@ pub(crate) fn install(console: &Console<'_>) -> Result<Outcome, Failure> {
         }
     }
     let built = test_programs::hurtle()?;
-    let out = package::out_dir()?;
-    let binary = out.join("hurtle-stripped");
+    // Beside the packages of releases, which have another program.
+    let place = package::out_dir()?.join("try-install");
+    std::fs::create_dir_all(&place).map_err(|e| Failure(format!("{}: {e}", place.display())))?;
+    let binary = place.join("hurtle-stripped");
     output(program("strip", &["-o"]).arg(&binary).arg(&built))?;
-    let deb = package::package(Kind::Deb, None, Some(&binary))?;
+    let deb = package::package(Kind::Deb, None, Some(&binary), &place)?;
     if is_installed("lintian") {
         console.run(program("lintian", &["--allow-root", "--fail-on", "error"]).arg(&deb))?;
     }
-    let image = package::package(Kind::Oci, None, Some(&binary))?;
+    let image = package::package(Kind::Oci, None, Some(&binary), &place)?;
     if is_installed("skopeo") {
         console.run(program("skopeo", &["inspect"]).arg(format!("oci:{}", image.display())))?;
     }
-    let place = out.join("try-install");
-    std::fs::create_dir_all(&place).map_err(|e| Failure(format!("{}: {e}", place.display())))?;
     let mut script = program("sh", &[]);
     script.arg(root().join("packaging/debian/try-install.sh")).arg(&deb).arg(&place);
     let (status, said) = run_kept(&mut script)?;

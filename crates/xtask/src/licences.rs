@@ -11,6 +11,9 @@ use crate::steps::{Failure, Outcome};
 const TARGETS: [&str; 3] =
     ["x86_64-unknown-linux-gnu", "x86_64-apple-darwin", "x86_64-unknown-freebsd"];
 
+/// Optional features that bring dependencies.
+const FEATURES: &str = "hurtle/object-store,hurtle/wasm";
+
 /// Separates a crate from its licence in cargo's output; occurs in neither.
 const SEPARATOR: char = '|';
 
@@ -19,7 +22,7 @@ pub(crate) fn check(console: &Console<'_>) -> Result<Outcome, Failure> {
         .map_err(|error| Failure(format!("deny.toml: {error}")))?;
     let allowed = allowed(&config);
     let mut tree = cargo(&["tree", "--workspace", "--edges", "normal,build,dev"]);
-    tree.args(["--prefix", "none", "--format", "{p}|{l}"]);
+    tree.args(["--prefix", "none", "--format", "{p}|{l}", "--features", FEATURES]);
     tree.args(TARGETS.iter().flat_map(|target| ["--target", target]));
     let mut crates: Vec<String> = output(&mut tree)?.lines().map(String::from).collect();
     crates.sort();

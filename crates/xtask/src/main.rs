@@ -63,7 +63,9 @@ fn main() -> ExitCode {
         },
         Ok(Asked::Package(kind, target, binary)) => {
             let binary = binary.map(std::path::PathBuf::from);
-            match package::package(kind, target.as_deref(), binary.as_deref()) {
+            let made = package::out_dir()
+                .and_then(|out| package::package(kind, target.as_deref(), binary.as_deref(), &out));
+            match made {
                 Ok(made) => println!("{}", made.display()),
                 Err(steps::Failure(what)) => {
                     eprintln!("{what}");

@@ -31,7 +31,8 @@ const ARM: &str = "aarch64-unknown-linux-musl";
 const TARGETS: [(&str, &str, &str, &str); 2] =
     [(X86, "musl-gcc", "musl-gcc", "amd64"), (ARM, "aarch64-linux-gnu-gcc", "rust-lld", "arm64")];
 
-/// Builds one kind; returns its path. `binary`: an executable to pack in place of a release build.
+/// Builds one kind in a directory; returns its path. `binary`: an executable to pack in place of a
+/// release build.
 ///
 /// # Errors
 /// A tool is missing or fails.
@@ -39,11 +40,11 @@ pub(crate) fn package(
     kind: Kind,
     target: Option<&str>,
     binary: Option<&Path>,
+    out: &Path,
 ) -> Result<PathBuf, Failure> {
-    let out = out_dir()?;
     let target = target.unwrap_or(X86);
     let made = match kind {
-        Kind::Deb => deb(&binary.map_or_else(release, |path| Ok(path.to_owned()))?, &out)?,
+        Kind::Deb => deb(&binary.map_or_else(release, |path| Ok(path.to_owned()))?, out)?,
         Kind::Static => {
             let made = out.join(format!("hurtle-{target}"));
             copy(&static_binary(target)?, &made, 0o755)?;
@@ -52,7 +53,7 @@ pub(crate) fn package(
         Kind::Oci => {
             let binary =
                 binary.map_or_else(|| static_binary(target), |path| Ok(path.to_owned()))?;
-            oci(&binary, architecture(target)?, &out)?
+            oci(&binary, architecture(target)?, out)?
         }
     };
     Ok(made)

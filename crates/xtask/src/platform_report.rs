@@ -187,7 +187,7 @@ fn run_suite(suite: &Suite, log: &Path) -> Result<Option<bool>, Failure> {
 /// Reads the results from the output of `cargo test`. `ended`: `true` for success; `None`: killed.
 fn judged(text: &str, ended: Option<bool>) -> Outcome {
     let mut outcome = Outcome::default();
-    let mut programs = 0;
+    let (mut programs, mut begun) = (0, 0);
     for line in text.lines() {
         if let Some(results) = line.strip_prefix("test result: ") {
             programs += 1;
@@ -198,6 +198,8 @@ fn judged(text: &str, ended: Option<bool>) -> Outcome {
             };
             outcome.passed += count(" passed");
             outcome.ignored += count(" ignored");
+        } else if line.starts_with("running ") {
+            begun += 1;
         } else if let Some(name) =
             line.strip_prefix("test ").and_then(|l| l.strip_suffix(" ... FAILED"))
         {
@@ -206,8 +208,11 @@ fn judged(text: &str, ended: Option<bool>) -> Outcome {
     }
     outcome.broken = match ended {
         None => Some(format!("killed after {} minutes", TIME_MAX.as_secs() / 60)),
-        Some(false) if programs == 0 => Some("does not build".to_owned()),
-        Some(false) if outcome.failed.is_empty() => Some("ended early".to_owned()),
+        Some(false) if programs == 0 && begun == 0 => Some("does not build".to_owned()),
+        // A program without a result has crashed.
+        Some(false) if programs < begun || outcome.failed.is_empty() => {
+            Some("ended early".to_owned())
+        }
         _ => None,
     };
     outcome
@@ -251,7 +256,7 @@ mod tests {
     const OUTPUT: &str = "running 3 tests\ntest a ... ok\ntest b::c ... FAILED\ntest d ... ignored\n\n\
         failures:\n\n---- b::c stdout ----\nassertion failed: x\n\n\nfailures:\n    b::c\n\n\
         test result: FAILED. 1 passed; 1 failed; 1 ignored; 0 measured; 0 filtered out\n\
-        test result: ok. 4 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out\n";
+        running 4 tests\ntest result: ok. 4 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out\n";
 
     #[test]
     fn results_are_read_from_the_output_of_the_tests() {
@@ -267,6 +272,14 @@ mod tests {
             (
                 "a test program that crashes",
                 "test result: ok. 1 passed",
+                Some(false),
+                "ended early",
+            ),
+            ("the only one, too", "running 1 test\n", Some(false), "ended early"),
+            (
+                "one beside a test that fails",
+                "running 1 test\ntest a ... FAILED\ntest result: FAILED. 0 passed; 1 failed\n\
+                 running 2 tests\n",
                 Some(false),
                 "ended early",
             ),

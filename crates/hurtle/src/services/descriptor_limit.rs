@@ -2,6 +2,9 @@
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
+/// Largest soft limit that macOS permits (setrlimit(2)).
+const OPEN_MAX: u64 = 10_240;
+
 /// Share of the process's descriptors that cached files may use: one in this many.
 const CACHED_FILES_SHARE: usize = 4;
 
@@ -23,11 +26,14 @@ pub(super) fn cached_bodies() -> u64 {
     (descriptor_limit() / CACHED_BODIES_SHARE).max(1)
 }
 
-/// Raises the soft limit of descriptors to the hard limit; ignores a failure.
+/// Raises the soft limit of descriptors to the hard limit, or to `OPEN_MAX` where the system
+/// refuses an unlimited one; ignores a failure.
 pub(crate) fn raise_descriptor_limit() {
     let limit = getrlimit(Resource::Nofile);
-    let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
-    let _ = setrlimit(Resource::Nofile, raised);
+    let raise = |current| setrlimit(Resource::Nofile, Rlimit { current, ..limit.clone() });
+    if raise(limit.maximum).is_err() && limit.current.is_some_and(|current| current < OPEN_MAX) {
+        let _ = raise(limit.maximum.map_or(Some(OPEN_MAX), |most| Some(most.min(OPEN_MAX))));
+    }
 }
 
 /// Limit of descriptors of the process.
