@@ -20,6 +20,9 @@ pub(crate) const BUFFER_BYTES: usize = 4 << 20;
 const BATCHES: usize = 4;
 const BATCH_BYTES: usize = 64 << 10;
 
+/// Batches of a call that may have left some, as far as one call receives several on this system.
+const FULL: usize = if BATCHES < quinn_udp::BATCH_SIZE { BATCHES } else { quinn_udp::BATCH_SIZE };
+
 /// Most bytes of one send; the kernel limits it to the size of an IP packet.
 const SEND_BYTES_MAX: usize = 60 << 10;
 
@@ -80,15 +83,22 @@ impl Socket {
             ready!(self.io.poll_recv_ready(cx))?;
             let (io, state, room) = (&self.io, &self.state, &mut self.room);
             let mut metas = [RecvMeta::default(); BATCHES];
-            let received = io.try_io(Interest::READABLE, || {
+            let mut received = None;
+            let tried = io.try_io(Interest::READABLE, || {
                 let mut parts = room.chunks_exact_mut(BATCH_BYTES).map(IoSliceMut::new);
                 let mut slices: [IoSliceMut<'_>; BATCHES] =
                     std::array::from_fn(|_| parts.next().unwrap_or(IoSliceMut::new(&mut [])));
-                state.recv(io.into(), &mut slices, &mut metas)
+                let count = state.recv(io.into(), &mut slices, &mut metas)?;
+                received = Some(count);
+                // The kernel had no more: waits without a call that would only say so.
+                if count < FULL { Err(io::ErrorKind::WouldBlock.into()) } else { Ok(()) }
             });
-            let received = match received {
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => continue,
-                received => received?,
+            let received = match (received, tried) {
+                (Some(received), _) => received,
+                (None, Err(e)) if e.kind() != io::ErrorKind::WouldBlock => {
+                    return Poll::Ready(Err(e));
+                }
+                (None, _) => continue,
             };
             let mut count = 0;
             for (meta, part) in metas[..received].iter().zip(self.room.chunks_exact(BATCH_BYTES)) {
