@@ -298,6 +298,11 @@ pub(crate) async fn try_both<E>(
         if !b_done && let Poll::Ready(done) = b.as_mut().poll(cx) {
             done?;
             b_done = true;
+            // Its end may be that of the other, which nothing else may wake.
+            if !a_done && let Poll::Ready(done) = a.as_mut().poll(cx) {
+                done?;
+                a_done = true;
+            }
         }
         if a_done && b_done { Poll::Ready(Ok(())) } else { Poll::Pending }
     })

@@ -3,10 +3,13 @@
 
 use std::path::{Component, Path, PathBuf};
 
+use hurtle_http::semantics::glob;
+
 use super::block::Item;
 use super::handlers::answer;
 use super::matcher::Matcher;
 use super::parts::Parts;
+use super::pattern::pattern;
 use super::rewrite::Rewritten;
 use super::scope::Scope;
 use crate::mount::Keys;
@@ -62,6 +65,20 @@ fn plain(path: &Path) -> PathBuf {
     out
 }
 
+/// `false` if no pattern of the requests is met by the path of a hidden file.
+fn is_among(hidden: &Matcher, requests: &Matcher) -> bool {
+    let is_met = |path: &String, written: &String| {
+        // A pattern that hurtle does not have is refused where it is translated.
+        pattern(&written.to_ascii_lowercase())
+            .map_or(true, |glob| glob::matches(&glob, path.to_ascii_lowercase().as_bytes()))
+    };
+    requests.paths.is_empty()
+        || hidden
+            .paths
+            .iter()
+            .any(|path| requests.paths.iter().any(|written| is_met(path, written)))
+}
+
 /// Adds mounts before one of files, which answer 404 for the files of the configuration.
 ///
 /// # Errors
@@ -82,10 +99,10 @@ pub(super) fn hide(
         let hidden = Matcher { paths: vec![path], ..Matcher::default() };
         let hidden = scope.own(Some(&hidden))?.unwrap_or_default();
         let met = match scope.requests(item.matcher.as_ref())? {
-            None => Some(hidden),
-            Some(requests) => requests.meet(&hidden)?,
+            None => hidden,
+            Some(requests) if !is_among(&hidden, &requests) => continue,
+            Some(requests) => Matcher { paths: hidden.paths, ..requests },
         };
-        let Some(met) = met else { continue };
         let path = if scope.prefix.is_empty() { "/" } else { &scope.prefix };
         let keys = [answer("", 404), scope.mounted()].concat();
         let mount = parts.mount(path.to_owned(), met.key()?, keys);

@@ -275,16 +275,15 @@ impl Process<'_> {
                 return PendingUpgrade::default();
             }
         };
-        // A stop that came too late to end the new process is for that one too.
+        // A signal to stop came too late to end the new process.
         let is_told = self.phase == Phase::Stopping;
         self.phase = Phase::HandedOver { is_told };
         if !supervisor::is_supervised() {
             activation::notify(&format!("MAINPID={new}"));
         }
-        let signals = [(reload, ProcessSignal::HUP), (is_told, ProcessSignal::TERM)];
-        for (_, signal) in signals.into_iter().filter(|(is_due, _)| *is_due) {
+        if let (true, Some(new)) = (reload, Pid::from_raw(new.cast_signed())) {
             // An error means that it has ended.
-            let _ = Pid::from_raw(new.cast_signed()).map(|new| kill_process(new, signal));
+            let _ = kill_process(new, ProcessSignal::HUP);
         }
         {
             let mut reloader = self.reload.reloader();

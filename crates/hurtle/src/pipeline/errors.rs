@@ -15,7 +15,7 @@ use super::resolve::Routed;
 use crate::answer::Answer;
 use crate::clock;
 use crate::config::ErrorPage;
-use crate::edits::edit_fields;
+use crate::edits::{FieldEdits, edit_fields};
 use crate::handler::{Handled, Handler, HandlerError, Outcome};
 use crate::limits::concurrency::Place;
 use crate::protocol::Protocol;
@@ -105,20 +105,34 @@ pub(super) async fn own_page<'a>(
     }
 }
 
-/// Has a mount respond to an error of the request that passed `failed`, through its own gates. `get` is the request as `without_body`
+/// A request that has an error, and how far it came.
+pub(super) struct FailedRequest<'a> {
+    /// The gates that it has passed.
+    pub(super) passed: &'a [Gate],
+    /// The gate that refused it.
+    pub(super) refusing: Option<&'a Gate>,
+    /// The response to it without a page.
+    pub(super) plain: &'a Answer,
+}
+
+/// Has a mount respond to the error of a request, through its own gates. `get` is the request as `without_body`
 /// returns it, `status` that of the response, if the mount does not decide. Returns its place of
 /// `concurrency`, too. `None`: a gate refuses the request, or there is no response.
 pub(super) async fn replace<T: Protocol>(
     connection: &mut Connection<T>,
     exchange: &mut Exchange,
     get: Routed<'_, '_>,
-    failed: &[Gate],
+    failed: &FailedRequest<'_>,
     status: Option<StatusCode>,
 ) -> Option<(Handled, Option<Rc<Place>>)> {
     // A site that is down has a page that says so.
     let is_asked = |gate: &&Gate| !matches!(gate, Gate::Maintenance(_));
     let gates = get.resolved.gates().iter().filter(is_asked);
-    let gates: Vec<Gate> = gates.map(|gate| gate.without_rates(failed)).collect();
+    if failed.refusing.is_some_and(|refusing| gates.clone().any(|gate| gate.is(refusing))) {
+        return None;
+    }
+    let counted: Vec<&Gate> = failed.passed.iter().chain(failed.refusing).collect();
+    let gates: Vec<Gate> = gates.map(|gate| gate.without_rates(&counted)).collect();
     let granted = pass(connection, exchange, get, &gates, Granted::default()).await.ok()?;
     let head = &granted.head(get.request);
     let at = get.resolved.mount()?;
@@ -136,12 +150,39 @@ pub(super) async fn replace<T: Protocol>(
         (Err(HandlerError::Answer(_)), _) if matches!(handler, Handler::Fixed(_)) => {
             let Err(HandlerError::Answer(fixed)) = handled else { return None };
             let status = status.unwrap_or(fixed.status);
-            let fixed = Ok(Outcome::Answer(Answer { status, ..*fixed }));
+            let mut fixed = Ok(Outcome::Answer(Answer { status, ..*fixed }));
+            keep_fields(failed.plain, &mut fixed);
             return Some((fixed, granted.place));
         }
         _ => return None,
     }
+    keep_fields(failed.plain, &mut handled);
     Some((handled, granted.place))
+}
+
+/// Adds the fields of an error that are about its status to a response with the same status.
+fn keep_fields(plain: &Answer, handled: &mut Handled) {
+    let Fields::Map(own) = &plain.fields else { return };
+    let add = |fields: &mut dyn FieldEdits| {
+        for name in KEPT_FIELDS.iter().filter(|name| own.contains_key(*name)) {
+            if !fields.has(name) {
+                own.get_all(name).iter().for_each(|value| fields.append(name, value));
+            }
+        }
+    };
+    match handled {
+        Ok(Outcome::Answer(answer)) if answer.status == plain.status => {
+            edit_fields(&mut answer.fields, add);
+        }
+        Ok(Outcome::Stream(response)) if response.status == plain.status => {
+            let mut fields = Fields::Dated(std::mem::take(&mut response.lines));
+            edit_fields(&mut fields, add);
+            if let Fields::Dated(lines) = fields {
+                response.lines = lines;
+            }
+        }
+        _ => {}
+    }
 }
 
 /// Returns the request as a GET, or HEAD, without a body. `lines` get its fields.

@@ -38,6 +38,8 @@ pub(crate) struct Exchange {
     pub(super) request_bytes: Cell<u64>,
     /// `true`: a mount has responded to an error of it.
     pub(super) has_replacement: bool,
+    /// The number of the gate of its route that has refused it.
+    pub(super) refused_at: Option<usize>,
 }
 
 /// Details of a request that few requests have.
@@ -79,6 +81,7 @@ impl Exchange {
             in_flight: Cell::new(None),
             request_bytes: Cell::new(0),
             has_replacement: false,
+            refused_at: None,
         }
     }
 

@@ -124,16 +124,16 @@ pub(super) fn visitor<'a, T: Protocol>(
 /// Passes a request through its gates as far as none has to wait.
 ///
 /// # Errors
-/// A gate refuses the request.
+/// The number of the gate that refuses the request.
 pub(super) fn pass_at_once<T: Protocol>(
     connection: &Connection<T>,
     exchange: &Exchange,
     routed: Routed<'_, '_>,
-) -> Result<Passage, Refusal> {
+) -> Result<Passage, (usize, Refusal)> {
     for (number, gate) in routed.resolved.gates().iter().enumerate() {
         match decide(connection, exchange, gate, routed) {
             None => return Ok(Passage::Waits(number)),
-            Some(decided) => decided?,
+            Some(decided) => decided.map_err(|refusal| (number, refusal))?,
         }
     }
     Ok(Passage::Open)
@@ -143,17 +143,18 @@ pub(super) fn pass_at_once<T: Protocol>(
 /// passed.
 ///
 /// # Errors
-/// A gate refuses the request.
+/// The number of the gate that refuses the request.
 pub(super) async fn pass<T: Protocol>(
     connection: &mut Connection<T>,
     exchange: &mut Exchange,
     routed: Routed<'_, '_>,
     gates: &[Gate],
     mut granted: Granted,
-) -> Result<Granted, Refusal> {
-    for gate in gates {
+) -> Result<Granted, (usize, Refusal)> {
+    for (number, gate) in gates.iter().enumerate() {
         let head = granted.head(routed.request);
-        let grant = pass_gate(connection, exchange, gate, routed.with(&head)).await?;
+        let passed = pass_gate(connection, exchange, gate, routed.with(&head)).await;
+        let grant = passed.map_err(|refusal| (number, refusal))?;
         grant.into_iter().for_each(|grant| granted.add(grant));
     }
     Ok(granted)

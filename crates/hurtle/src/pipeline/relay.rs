@@ -75,7 +75,10 @@ pub(super) async fn relay<T: Protocol>(
         let (error, next) = match Box::pin(relaying).await {
             Ok(()) => (None, Next::Request),
             Err(RelayEnd::Cut(error, trailers)) => {
-                if let Some(trailers) = trailers {
+                // A body with a stated length that is cut is malformed, with trailers too.
+                if let (Some(trailers), false) =
+                    (trailers, matches!(delimiter, Delimiter::Length(_)))
+                {
                     // The client may be gone.
                     let nothing = &mut Output::default();
                     let _ = connection.io.end(nothing, delimiter, Some(&trailers));

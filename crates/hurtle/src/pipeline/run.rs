@@ -10,7 +10,7 @@ use hurtle_http::request::{RequestFields, RequestHead};
 
 use super::client::Incoming;
 use super::connection::{Connection, Next};
-use super::errors::{intercept, own_page, replace, without_body};
+use super::errors::{FailedRequest, intercept, own_page, replace, without_body};
 use super::exchange::Exchange;
 use super::gates::{Granted, Passage, Refusal, pass, pass_at_once};
 use super::handle::{Handling, handle, handle_for_site, refuse_host};
@@ -27,6 +27,7 @@ use crate::answer::Answer;
 use crate::clock;
 use crate::config::ErrorPage;
 use crate::handler::{Handled, HandlerError, Outcome};
+use crate::limits::concurrency::Place;
 use crate::metrics::LimitKind;
 use crate::protocol::Protocol;
 use crate::rt::await_in_place;
@@ -135,7 +136,8 @@ fn run_route<T: Protocol>(
             Ok(Passage::Waits(from)) => {
                 return Box::pin(run_gated(connection, exchange, routed, from)).await;
             }
-            Err(refusal) => {
+            Err((number, refusal)) => {
+                exchange.refused_at = Some(number);
                 return Box::pin(refuse_at_gate(connection, exchange, routed, refusal)).await;
             }
         }
@@ -181,7 +183,9 @@ fn run_route<T: Protocol>(
                 let granted = Granted::default();
                 Box::pin(run_otherwise(connection, exchange, routed, granted)).await
             }
-            handled => Box::pin(deliver(connection, exchange, routed, handled, incoming)).await,
+            handled => {
+                Box::pin(deliver(connection, exchange, routed, handled, incoming, &mut None)).await
+            }
         }
     }
 }
@@ -196,7 +200,10 @@ async fn run_gated<T: Protocol>(
     let gates = &routed.resolved.gates()[from..];
     match pass(connection, exchange, routed, gates, Granted::default()).await {
         Ok(granted) => run_granted(connection, exchange, routed, granted).await,
-        Err(refusal) => refuse_at_gate(connection, exchange, routed, refusal).await,
+        Err((number, refusal)) => {
+            exchange.refused_at = Some(from + number);
+            refuse_at_gate(connection, exchange, routed, refusal).await
+        }
     }
 }
 
@@ -212,11 +219,16 @@ async fn run_otherwise<T: Protocol>(
     let Some(next) = routed.resolved.handed_on() else { return Next::Drop.into() };
     let routed = Routed { resolved: &next, ..routed };
     count_for(connection, exchange, routed);
-    let is_new = |gate: &&Gate| !passed.iter().any(|passed| passed.is(gate));
-    let gates: Vec<Gate> = next.gates().iter().filter(is_new).cloned().collect();
+    let is_new = |(_, gate): &(usize, &Gate)| !passed.iter().any(|passed| passed.is(gate));
+    let gates = next.gates().iter().enumerate().filter(is_new);
+    let (numbers, gates): (Vec<usize>, Vec<Gate>) =
+        gates.map(|(n, gate)| (n, gate.clone())).unzip();
     match pass(connection, exchange, routed, &gates, granted).await {
         Ok(granted) => Box::pin(run_granted(connection, exchange, routed, granted)).await,
-        Err(refusal) => refuse_at_gate(connection, exchange, routed, refusal).await,
+        Err((number, refusal)) => {
+            exchange.refused_at = numbers.get(number).copied();
+            refuse_at_gate(connection, exchange, routed, refusal).await
+        }
     }
 }
 
@@ -246,11 +258,7 @@ async fn run_granted<T: Protocol>(
     if at.0.intercepts_errors() {
         handled = intercept(head, routed.resolved, handled);
     }
-    if let Err(HandlerError::Answer(_)) = handled {
-        // A mount that responds in place of the error may have the same limit.
-        place = None;
-    }
-    let mut last = deliver(connection, exchange, edited, handled, incoming).await;
+    let mut last = deliver(connection, exchange, edited, handled, incoming, &mut place).await;
     if let Last::Tunnel(tunnel) = &mut last {
         tunnel.place = place;
     }
@@ -264,7 +272,7 @@ async fn run_site<T: Protocol>(
     routed: Routed<'_, '_>,
 ) -> Last {
     let (handled, incoming) = handle_for_site(connection, exchange, routed).await;
-    deliver(connection, exchange, routed, handled, incoming).await
+    deliver(connection, exchange, routed, handled, incoming, &mut None).await
 }
 
 /// Writes the response to a request that a gate has refused.
@@ -285,18 +293,20 @@ async fn refuse_at_gate<T: Protocol>(
         }
         Refusal::Handled(refused) => {
             let (handled, incoming) = *refused;
-            deliver(connection, exchange, routed, handled, incoming).await
+            deliver(connection, exchange, routed, handled, incoming, &mut None).await
         }
     }
 }
 
-/// Writes what a handler has returned, or what the client gets in place of it.
+/// Writes what a handler has returned, or what the client gets in place of it. `place` is freed
+/// before an error, because a mount that responds to that may have the same limit.
 async fn deliver<T: Protocol>(
     connection: &mut Connection<T>,
     exchange: &mut Exchange,
     routed: Routed<'_, '_>,
     handled: Handled,
     incoming: Incoming,
+    place: &mut Option<Rc<Place>>,
 ) -> Last {
     let Routed { request, resolved, .. } = routed;
     let (error, incoming) = match handled {
@@ -313,6 +323,7 @@ async fn deliver<T: Protocol>(
             return end_exchange(connection, exchange, request, resolved, error).await.into();
         }
     };
+    *place = None;
     deliver_error(connection, exchange, routed, error, incoming).await.into()
 }
 
@@ -347,18 +358,26 @@ async fn deliver_replacement<T: Protocol>(
     incoming: Incoming,
 ) -> Next {
     let is_first = !mem::replace(&mut exchange.has_replacement, true);
+    let gates = resolved.gates();
+    let (passed, refusing) =
+        match exchange.refused_at.take().and_then(|at| gates.split_at_checked(at)) {
+            Some((passed, rest)) => (passed, rest.first()),
+            None => (gates, None),
+        };
     if let Some(next) = resolved.after_error(page).filter(|_| is_first) {
         // A page has the status of the error, a mount with a name its own.
         let status = page.status.or(page.path().map(|_| plain.status));
         let mut lines = Vec::new();
         let get = &without_body(request, &mut lines);
         let routed = Routed { request: get, worker, resolved: &next };
-        if let Some((handled, _place)) =
-            replace(connection, exchange, routed, resolved.gates(), status).await
+        let failed = FailedRequest { passed, refusing, plain: &plain };
+        if let Some((handled, mut place)) =
+            replace(connection, exchange, routed, &failed, status).await
         {
             connection.count_for(next.metrics());
             exchange.time_by(next.timeouts(), &connection.slot);
-            return match deliver(connection, exchange, routed, handled, incoming).await {
+            let sent = deliver(connection, exchange, routed, handled, incoming, &mut place).await;
+            return match sent {
                 Last::Next(next) => next,
                 // A GET without upgrades opens none.
                 Last::Tunnel(_) => Next::Drop,

@@ -108,8 +108,8 @@ impl Gate {
 
     /// Returns the gate without the limits of rates that are in `counted`: they count a request
     /// once, also if its error is replaced by another response.
-    pub(crate) fn without_rates(&self, counted: &[Gate]) -> Gate {
-        let counted: Vec<_> = counted.iter().filter_map(Gate::rates).flatten().collect();
+    pub(crate) fn without_rates(&self, counted: &[&Gate]) -> Gate {
+        let counted: Vec<_> = counted.iter().filter_map(|gate| gate.rates()).flatten().collect();
         let rest = |rates: &[Arc<RateLimiter>]| -> Rc<[_]> {
             let is_new = |rate: &&Arc<RateLimiter>| !counted.iter().any(|c| Arc::ptr_eq(c, rate));
             rates.iter().filter(is_new).cloned().collect()

@@ -120,3 +120,20 @@ fn the_user_of_a_password_is_named_to_the_application() {
     received.answer("Content-Type: a/b\n\nok");
     assert!(client.answer().0.starts_with("HTTP/1.1 200 "));
 }
+
+/// A browser asks for a password only with the field (RFC 9110 section 15.5.2).
+#[test]
+fn the_page_of_a_mount_keeps_the_challenge_of_the_refusal() {
+    let dir = Dir::new(&[("root/a.txt", "hello")]);
+    let site = format!("auth = 'basic'\nusers = {:?}\nerrors = {{ 401 = '/denied' }}", users(&dir));
+    let mounts = format!(
+        "files = {:?}\n[[site.mount]]\npath = '/denied'\nauth = 'none'\nrespond = 'ask Bo'",
+        dir.path("root")
+    );
+    let server = Proxy::of_site(&site, &mounts);
+    let mut client = server.send("GET /a.txt HTTP/1.1\r\nHost: a\r\n\r\n");
+    let (head, body) = client.answer();
+    assert!(head.starts_with("HTTP/1.1 401 "), "{head}");
+    assert!(head.to_lowercase().contains("\nwww-authenticate: basic "), "{head}");
+    assert_eq!(body, "ask Bo");
+}

@@ -216,3 +216,28 @@ fn what_is_no_tunnel_does_not_look_like_one() {
         wire.expect_open();
     }
 }
+
+/// The upstream closes first (RFC 6455 section 7.1.1). The tunnel, its connection to the upstream
+/// and its place went on for an hour.
+#[test]
+fn a_tunnel_ends_when_the_upstream_has_ended() {
+    let dir = Dir::new(&[]);
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let server = server(listener.local_addr().unwrap(), &dir);
+    let mut wire = Wire::begin(server.address, &[]);
+    wire.send(&connect(1, "/up/ws", "websocket"));
+    let (mut upstream, _) = listener.accept().unwrap();
+    head_of(&mut upstream);
+    let switching = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\n\
+                     Upgrade: websocket\r\n\r\n";
+    upstream.write_all(switching.as_bytes()).unwrap();
+    assert_eq!(wire.next_of(HEADERS).payload[0], OK);
+    wire.send(&frame(DATA, 0, 1, &CLOSE));
+    let mut close = [0; CLOSE.len()];
+    upstream.read_exact(&mut close).unwrap();
+    upstream.write_all(b"\x88\x02\x03\xe8").unwrap();
+    upstream.shutdown(std::net::Shutdown::Write).unwrap();
+    upstream.set_read_timeout(Some(std::time::Duration::from_secs(30))).unwrap();
+    assert_eq!(upstream.read(&mut [0; 9]).unwrap(), 0, "the server has closed its connection");
+    wire.expect_open();
+}

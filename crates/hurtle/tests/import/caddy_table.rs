@@ -297,6 +297,11 @@ fn files_of_the_configuration_are_hidden() {
     let www = dir.0.join("www");
     let port = free_port();
     let file = www.join("docs/Caddyfile");
+    // Patterns that hold no file of the configuration hide none.
+    fs::write(&file, ":80 {\n@static path *.css *.js\nfile_server @static\nrespond a\n}\n")
+        .expect("a file");
+    let of_styles = caddy_file(&file, false).expect("an import").text;
+    assert!(!of_styles.contains("Caddyfile\""), "{of_styles}");
     let site = ":{port} {\nbind 127.0.0.1\nhandle_path /d/* {\nimport ../part\n}\nhandle {\nroot ../docs/..\nfile_server\n}\n}\n";
     fs::write(&file, site.replace("{port}", &port.to_string())).expect("a file");
     fs::write(
