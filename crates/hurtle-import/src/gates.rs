@@ -280,6 +280,10 @@ pub(super) fn auth_servers(
         );
         let tls = pass.is_tls().then(|| tls.table(to, &pass, report));
         let is_socket = origin.starts_with("unix:");
+        if is_socket && pass.uri.as_deref() != Some("/") {
+            report.refuse(d, "a server on a unix socket is asked for / only");
+            continue;
+        }
         let url = match &pass.uri {
             _ if is_socket => origin,
             Some(uri) => format!("{origin}{uri}"),

@@ -356,6 +356,13 @@ fn request_fields(d: &Directive, block: &Block<'_>, keys: &mut Keys, report: &mu
             .refuse(d, "its proxy_set_header has values that differ between clients of the cache");
     }
     let (removed, set): (Vec<_>, Vec<_>) = fields.iter().partition(|(_, value)| value.is_empty());
+    let mut removed: Vec<String> = removed.into_iter().map(|(name, _)| name.clone()).collect();
+    let has_copied = !block.scope().copied.peek().is_empty();
+    if has_copied && block.get(|scope| &scope.auth_request).is_none() {
+        // Their variables are empty, and nginx passes no empty field on, nor that of a client.
+        removed
+            .extend(block.get(|scope| &scope.copied).iter().map(|name| name.to_ascii_lowercase()));
+    }
     let mut table = toml::Table::new();
     if !set.is_empty() {
         let set: toml::Table = set
@@ -365,7 +372,6 @@ fn request_fields(d: &Directive, block: &Block<'_>, keys: &mut Keys, report: &mu
         table.insert("set".to_owned(), Value::from(set));
     }
     if !removed.is_empty() {
-        let removed: Vec<String> = removed.into_iter().map(|(name, _)| name.clone()).collect();
         table.insert("remove".to_owned(), Value::from(removed));
     }
     if !table.is_empty() {

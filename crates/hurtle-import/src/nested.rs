@@ -5,7 +5,7 @@ use super::nested_scripts;
 use super::syntax::Directive;
 
 /// Directives that a location within another does not inherit.
-const OWN: [&str; 13] = [
+const OWN: [&str; 12] = [
     "proxy_pass",
     "grpc_pass",
     "fastcgi_pass",
@@ -17,7 +17,6 @@ const OWN: [&str; 13] = [
     "if",
     "break",
     "try_files",
-    "internal",
     "location",
 ];
 

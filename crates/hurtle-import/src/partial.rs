@@ -167,6 +167,7 @@ fn outside(directives: &mut Vec<Directive>, problem: &Problem, changes: &mut Vec
     for group in groups {
         directives.iter_mut().for_each(|d| close_users(d, &group, changes));
     }
+    let caches = caches_without(directives, problem);
     directives.retain(|d| {
         let is_own = problem.is_of(d) && (is_definition(d) || is_in(HARMLESS, &d.name));
         let is_within = is_definition(d) && holds(d, problem) && !has_harmless(d, problem);
@@ -175,6 +176,7 @@ fn outside(directives: &mut Vec<Directive>, problem: &Problem, changes: &mut Vec
     if directives.len() < before {
         changes.push(Change::TakenOut);
     }
+    caches.iter().for_each(|cache| turn_off(directives, cache));
     // Guards of `http` are those of all servers.
     let is_guard = |d: &Directive| problem.is_of(d) && d.name != "server" && d.name != "http";
     let closes_all = directives.iter().any(is_guard);
@@ -244,8 +246,36 @@ fn take_out(d: &mut Directive, problem: &Problem) -> bool {
 fn take_out_here(d: &mut Directive, problem: &Problem) -> bool {
     let Some(block) = &mut d.block else { return false };
     let before = block.len();
+    let caches = caches_without(block, problem);
     block.retain(|inner| !(problem.is_of(inner) && is_in(HARMLESS, &inner.name)));
-    block.len() < before
+    let is_less = block.len() < before;
+    caches.iter().for_each(|cache| turn_off(block, cache));
+    is_less
+}
+
+/// Returns the caches whose keys or conditions a problem is about: without those, one client would
+/// get the response to another.
+fn caches_without(block: &[Directive], problem: &Problem) -> Vec<Directive> {
+    let of = |d: &Directive| {
+        let ends = ["_cache_bypass", "_no_cache", "_cache_key"];
+        let protocol = ends.iter().find_map(|end| d.name.strip_suffix(end))?;
+        let (name, args) = (format!("{protocol}_cache"), vec!["off".to_owned()]);
+        Some(Directive { name, args, block: None, at: d.at.clone() })
+    };
+    block.iter().filter(|d| problem.is_of(d)).filter_map(of).collect()
+}
+
+/// Turns a cache off in a block and the blocks in it.
+fn turn_off(block: &mut Vec<Directive>, cache: &Directive) {
+    fn remove(block: &mut Vec<Directive>, name: &str) {
+        block.retain(|d| d.name != name);
+        block.iter_mut().filter_map(|d| d.block.as_mut()).for_each(|inner| remove(inner, name));
+    }
+    remove(block, &cache.name);
+    // Those of other protocols have no counterpart.
+    if cache.name == "proxy_cache" {
+        block.push(cache.clone());
+    }
 }
 
 /// Makes a location answer 403; `false` if it does already.

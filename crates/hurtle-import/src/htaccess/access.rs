@@ -53,10 +53,16 @@ impl Access {
             let more: Vec<String> = b.into_iter().filter(|item| !a.contains(item)).collect();
             [a, more].concat()
         };
+        let (allow, deny) = (join(self.allow, other.allow), join(self.deny, other.deny));
+        if allow.iter().any(|network| deny.iter().any(|denied| holds(denied, network))) {
+            return Err(
+                "an address that one condition admits is one that another refuses".to_owned()
+            );
+        }
         Ok(Access {
             is_closed: self.is_closed || other.is_closed,
-            allow: join(self.allow, other.allow),
-            deny: join(self.deny, other.deny),
+            allow,
+            deny,
             needs_password: self.needs_password || other.needs_password,
         })
     }
@@ -226,6 +232,17 @@ fn any<'d>(directives: &[&'d Directive]) -> Result<Access, Refused<'d>> {
     Ok(found.unwrap_or_default())
 }
 
+/// `true` if one network has all addresses of another.
+fn holds(outer: &str, inner: &str) -> bool {
+    let parse = |text: &str| -> Option<IpNet> {
+        text.parse().ok().or_else(|| text.parse::<IpAddr>().ok().map(IpNet::from))
+    };
+    match (parse(outer), parse(inner)) {
+        (Some(outer), Some(inner)) => outer.contains(&inner),
+        _ => outer == inner,
+    }
+}
+
 fn require(d: &Directive) -> Result<Access, Refused<'_>> {
     let children: Vec<&Directive> = d.children().iter().collect();
     match d.name.to_ascii_lowercase().as_str() {
@@ -241,6 +258,7 @@ fn require(d: &Directive) -> Result<Access, Refused<'_>> {
             let inner = any(&children)?;
             match inner.needs_password || inner.is_closed || !inner.deny.is_empty() {
                 true => Err((d, "it holds addresses only".to_owned())),
+                false if inner.is_open() => Ok(Access { is_closed: true, ..inner }),
                 false => Ok(Access { deny: inner.allow, ..Access::default() }),
             }
         }

@@ -165,7 +165,10 @@ fn rewrite(directives: &mut Vec<Directive>, at: usize) -> &'static str {
 fn is_harmless(d: &Directive) -> bool {
     let name = d.name.to_ascii_lowercase();
     let is_condition = matches!(name.as_str(), "<if>" | "<elseif>" | "<else>" | "<ifdefine>");
-    HARMLESS.contains(&name.as_str()) || (is_condition && d.children().iter().all(is_harmless))
+    // Without it the scripts of the directory run.
+    let is_engine = matches!(name.as_str(), "php_flag" | "php_value") && d.arg(0) == "engine";
+    (HARMLESS.contains(&name.as_str()) && !is_engine)
+        || (is_condition && d.children().iter().all(is_harmless))
 }
 
 fn pattern_is_closed(rule: &Directive, is_alone: bool) -> bool {

@@ -1,6 +1,7 @@
 //! Sections of a .htaccess file with the directives in them: those for all requests, and those for
 //! files or methods. `<IfModule>` and `<IfVersion>` are decided here.
 
+use super::access;
 use super::file_set::FileSet;
 use crate::report::Report;
 use crate::syntax::Directive;
@@ -118,7 +119,7 @@ fn collect<'d>(
 fn guards(d: &Directive) -> bool {
     let is_guard = |d: &Directive| {
         let name = d.name.to_ascii_lowercase();
-        matches!(name.as_str(), "require" | "order" | "allow" | "deny" | "rewriterule" | "authtype")
+        name == "rewriterule" || access::NAMES.contains(&name.as_str())
     };
     d.children().iter().any(|inner| is_guard(inner) || guards(inner))
 }

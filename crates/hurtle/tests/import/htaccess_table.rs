@@ -117,7 +117,18 @@ fn directives_become_keys() {
 
 #[test]
 fn what_has_no_counterpart_is_refused_by_line() {
-    let rows: [(&str, usize, &str); 55] = [
+    let rows: [(&str, usize, &str); 58] = [
+        ("<IfModule mod_ssl.c>\nSSLRequireSSL\n</IfModule>", 1, "write its lines without"),
+        (
+            "<RequireAll>\nRequire ip 10.1.2.3\nRequire not ip 10.1.0.0/16\n</RequireAll>",
+            3,
+            "that another refuses",
+        ),
+        (
+            "Require ip 10.1.2.3\nOrder allow,deny\nAllow from all\nDeny from 10.1.0.0/16",
+            1,
+            "that another refuses",
+        ),
         ("Redirect 301 /index.html /", 1, "the index of a directory"),
         ("RewriteEngine On\nRewriteRule ^docs/index\\.html$ - [F]", 2, "the index of a directory"),
         (
@@ -277,7 +288,13 @@ fn what_has_no_counterpart_is_refused_by_line() {
 fn what_is_refused_is_left_out_or_closed() {
     const CLOSED: &str = "[[site]]\n[[site.mount]]\nrespond = \"\"\nstatus = 403";
     // A file, the number of directives left out, and the end of the configuration.
-    let rows: [(&str, &str, usize, &str); 11] = [
+    let rows: [(&str, &str, usize, &str); 12] = [
+        (
+            "scripts that are turned off",
+            "php_flag engine off\nDirectoryIndex index.html index.php\n",
+            1,
+            CLOSED,
+        ),
         ("a whole one", "Options -Indexes\n", 0, "files = \"/srv/www\""),
         (
             "a field",

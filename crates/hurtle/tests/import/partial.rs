@@ -19,6 +19,19 @@ const ROWS: &[(&str, &str, usize, &[&str])] = &[
         ],
     ),
     (
+        "the conditions of a cache, and with them the cache",
+        "http { proxy_cache_path /d keys_zone=y:1m; proxy_cache y;
+           server { location /a/ { proxy_pass http://a; } location /b/ { proxy_pass http://b; proxy_no_cache $skip; } } }",
+        1,
+        &["GET /a/ is stored for each Host", "`proxy_no_cache $skip`", "!GET /b/ is stored", "!403"],
+    ),
+    (
+        "a location within an internal one",
+        "server { root /srv; location /x/ { internal; location ~ \\.pdf$ { expires 1h; } } }",
+        1,
+        &["path = \"/x\"\nrespond = \"\"\nstatus = 403", "!pdf"],
+    ),
+    (
         "a guard of a location",
         "server { root /srv; location /x/ { limit_except GET { deny all; } allow 10.0.0.0/8; deny all; } }",
         1,

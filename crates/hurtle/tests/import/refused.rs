@@ -21,6 +21,16 @@ const ROWS: &[(&str, &str)] = &[
          location = /auth { internal; proxy_pass http://b/; }",
         "`proxy_set_header X-User $user`",
     ),
+    (
+        "location / { proxy_pass http://a; auth_request /auth; }
+         location = /auth { internal; proxy_pass http://unix:/s:/verify; }",
+        "a server on a unix socket is asked for / only",
+    ),
+    (
+        "location / { proxy_pass http://a; auth_request /auth; }
+         location = /auth { internal; proxy_pass http://unix:/s:/; }",
+        "",
+    ),
     ("root /srv; gzip on; gzip_types text/css; location /a { gzip_types text/plain; }", "one list"),
     ("root /srv; if ($a) { return 404; }", "it needs conditions"),
     ("root /srv; if ($http_a = \"x*\") { return 404; }", ""),
@@ -362,4 +372,18 @@ fn standard_files_that_are_missing_are_known() {
     std::fs::write(&file, "http { include sites/*.conf; }").expect("a file");
     let problems = nginx_file(&file, &dir.0, false).expect_err("nothing is served");
     assert!(problems[0].contains("nginx.conf: no server is in it"), "{problems:?}");
+}
+
+/// The field of the authentication server, which a client of a location without it could write.
+#[test]
+fn a_location_without_auth_request_removes_its_fields() {
+    let text = "server { auth_request /auth; auth_request_set $user $upstream_http_x_user;
+        proxy_set_header Host $host; proxy_set_header X-User $user;
+        location = /auth { internal; proxy_pass http://127.0.0.1:1; }
+        location / { proxy_pass http://127.0.0.1:2; }
+        location /open/ { auth_request off; proxy_pass http://127.0.0.1:2; } }";
+    let directives = parse(text, "nginx.conf").expect(text);
+    let imported = nginx(&directives).expect("an import");
+    let open = imported.split("path = \"/open\"").nth(1).expect("the mount");
+    assert!(open.contains("remove = [\"x-user\"]"), "{imported}");
 }
