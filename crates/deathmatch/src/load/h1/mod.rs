@@ -126,6 +126,10 @@ impl Link for Connection {
         self.open.as_ref().is_some_and(|open| open.is_connected && open.channel.is_established())
     }
 
+    fn may_ask(&self) -> bool {
+        self.is_ready() && !self.is_drained()
+    }
+
     fn streams_max(&self) -> u32 {
         1
     }
