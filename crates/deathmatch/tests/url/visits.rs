@@ -137,6 +137,18 @@ fn a_step_after_the_end_of_a_connection_has_a_new_one() {
 }
 
 #[test]
+fn a_response_to_head_has_no_body() {
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let server = Server::start(None);
+    let steps = "[[step]]\nrequest = \"HEAD /ok\"\n[[step]]\nrequest = \"GET /ok\"\n\
+                 [[step]]\nrequest = \"HEAD /ok?2\"";
+    let load = ["-n", "9", "-c", "1", "--timeout", "2s"];
+    let (code, found) = visit(&format!("http://{}", server.address), steps, &load);
+    assert_eq!((code, &found["responses"]), (Some(0), &9.into()), "{found}");
+    assert_eq!(found["connections"], 3, "one for each visit: {found}");
+}
+
+#[test]
 fn over_http2_a_visitor_has_one_connection() {
     let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let identity = Identity::within(&folder("url-visits-tls")).unwrap();
