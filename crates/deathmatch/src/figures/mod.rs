@@ -504,7 +504,7 @@ impl Part {
             seconds: bin.seconds,
             responses: bin.replies,
             responses_per_s: per_second(bin.replies, bin.seconds),
-            failed: bin.errors,
+            failed: bin.failed,
             p50_ms: ms(|its| its.p50_ms),
             p99_ms: ms(|its| its.p99_ms),
             max_ms: ms(|its| its.max_ms),

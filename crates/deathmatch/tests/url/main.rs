@@ -51,6 +51,9 @@ fn every_way_to_respond_is_counted_and_decides_the_exit_code() {
             assert_eq!(found["responses"], 40, "{path}: {found}");
             assert_eq!(found["statuses"], serde_json::json!({ status: 40 }), "{path}");
             assert_eq!(found["failed"], if code == 0 { 0 } else { 40 }, "{path}");
+            let course = found["course"].as_array().unwrap();
+            let failed: u64 = course.iter().map(|part| part["failed"].as_u64().unwrap()).sum();
+            assert_eq!(found["failed"], failed, "in the course, {path}: {found}");
             let (all, again) = (&found["connections"], found["reconnections"].as_u64().unwrap());
             match closes {
                 true => assert!(again >= 35, "{path}: {all} connections, {again} again"),
