@@ -22,7 +22,7 @@ use deathmatch::tls::Identity;
 use rustix::process::{Pid, Signal, kill_process};
 use scripted::folder;
 use serde_json::Value;
-use server::{Server, serve_http2, tls};
+use server::{Server, serve_http2, serve_http2_plainly, tls};
 
 const DEATHMATCH: &str = env!("CARGO_BIN_EXE_deathmatch");
 
@@ -310,6 +310,22 @@ fn http2_carries_streams_on_each_connection() {
         assert_eq!(again > 0, path == "/leaving", "{path}: {again} reconnections");
         assert_eq!(found["failed"], if code == 0 { 0 } else { 50 }, "{found}");
     }
+}
+
+#[test]
+fn http2_carries_fields_of_more_than_a_frame() {
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let (address, requests) = serve_http2_plainly();
+    let field = format!("X-Long: {}", "a".repeat(40_000));
+    let output = Command::new(DEATHMATCH)
+        .args(["--h2", "--json", "-n", "6", "-c", "2", "-H", &field])
+        .arg(format!("http://{address}/ok"))
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(found["statuses"], serde_json::json!({ "200": 6 }), "{found}");
+    assert_eq!(requests.load(Ordering::SeqCst), 6);
 }
 
 fn json(server: &Server, path: &str, args: &[&str]) -> (Output, Value) {
