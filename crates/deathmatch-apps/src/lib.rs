@@ -81,7 +81,10 @@ fn version<'a>(lock: &'a str, name: &str) -> Option<&'a str> {
 /// The application.
 pub fn router(site: &Site) -> Router {
     let inbox: Arc<std::path::Path> = site.inbox.clone().into();
-    let store = move |Path(name): Path<String>, body: Body| upload(inbox.join(name), body);
+    let store = async move |Path(name): Path<String>, body: Body| match stored_at(&inbox, &name) {
+        Some(path) => upload(path, body).await,
+        None => StatusCode::FORBIDDEN,
+    };
     Router::new().route(HELLO_PATH, get(async || HELLO)).route("/up/{name}", put(store))
 }
 
@@ -99,6 +102,13 @@ pub fn files(site: &Site) -> io::Result<Vec<(String, String)>> {
     }
     files.retain(|(route, _)| route != HELLO_PATH);
     Ok(files)
+}
+
+/// Path of an upload: a file directly in `inbox`. `None` for any other name, since one that was
+/// decoded may be a path, which `join` would follow out of the directory.
+fn stored_at(inbox: &std::path::Path, name: &str) -> Option<PathBuf> {
+    let file_name = std::path::Path::new(name).file_name()?;
+    (file_name == name).then(|| inbox.join(file_name))
 }
 
 /// Writes the body as it arrives, on threads that may wait for a disk.

@@ -1,12 +1,15 @@
 //! The plans for applications, carried out in short on the programs built here: all bytes are
-//! checked before and after, and every request is answered.
+//! checked before and after, and every request is answered. Uploads stay in their directory.
 
 #![allow(clippy::unwrap_used)] // a test that cannot go on has failed
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::net::TcpListener;
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
+use std::process::{Child, Command};
+use std::thread;
 use std::time::Duration;
 
 use deathmatch::arena::{Arena, Entrant};
@@ -54,6 +57,62 @@ fn every_application_answers_all_that_the_plans_ask() {
         let files_alone = entrant(&"hurtle".to_owned()).unwrap_err();
         assert!(files_alone.contains("requests an application"), "{files_alone}");
         fs::remove_dir_all(out).unwrap();
+    }
+}
+
+#[test]
+fn an_upload_is_stored_in_its_directory_or_refused() {
+    let programs = [
+        (env!("CARGO_BIN_EXE_deathmatch-axum"), &[][..]),
+        (env!("CARGO_BIN_EXE_deathmatch-hurtle-app"), &[]),
+        (env!("CARGO_BIN_EXE_deathmatch-hurtle-app"), &["--isolated"]),
+    ];
+    for (program, own) in programs {
+        let out = folder("uploads");
+        let [docroot, inbox] = ["docroot", "inbox"].map(|name| out.join(name));
+        fs::create_dir(&docroot).unwrap();
+        fs::create_dir(&inbox).unwrap();
+        let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let mut command = Command::new(program);
+        command.args(own).arg(address.port().to_string()).arg(&docroot).arg("1").arg(&inbox);
+        let _running = Running(command.spawn().unwrap());
+        let put = |name: &str| {
+            let mut socket = loop {
+                match TcpStream::connect(address) {
+                    Ok(socket) => break socket,
+                    Err(_) => thread::sleep(Duration::from_millis(10)),
+                }
+            };
+            let head = format!("PUT /up/{name} HTTP/1.1\r\nHost: a\r\nConnection: close");
+            write!(socket, "{head}\r\nContent-Length: 2\r\n\r\nhi").unwrap();
+            let mut response = String::new();
+            socket.read_to_string(&mut response).unwrap();
+            response.split(' ').nth(1).unwrap().to_owned()
+        };
+        assert_eq!(put("inside"), "201", "{program} {own:?}");
+        let absolute = out.join("absolute").display().to_string().replace('/', "%2F");
+        for name in [&absolute, "..%2Fabove", "..", "inside%2F.", "%2e%2e%2Fabove"] {
+            let status = put(name);
+            assert!(status.starts_with('4'), "{program} {own:?}: {name} has {status}");
+        }
+        let names = |folder: &PathBuf| {
+            let entries = fs::read_dir(folder).unwrap();
+            entries.map(|e| e.unwrap().file_name().into_string().unwrap()).collect::<BTreeSet<_>>()
+        };
+        assert_eq!(names(&inbox), BTreeSet::from(["inside".to_owned()]), "{program} {own:?}");
+        let folders = BTreeSet::from(["docroot", "inbox"].map(str::to_owned));
+        assert_eq!(names(&out), folders, "{program} {own:?}");
+        fs::remove_dir_all(out).unwrap();
+    }
+}
+
+/// A program that ends with its test.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
     }
 }
 

@@ -37,6 +37,7 @@ fn bodies_are_sent_whole_as_windows_allow() {
     let identity = Identity::within(&folder("h3-bodies")).unwrap();
     // More than a stream's window, and no byte.
     for (length, streams) in [(3_000_000, 1), (400_000, 10), (0, 10)] {
+        // Four bodies of 400,000 bytes fill the connection's window.
         let server = serve(&identity, Reaction::Measure);
         let job = job(&identity, &server, CLOSED, ConnectionUse::Http3(streams), length);
         let load = run(&Job { bodies: vec![Bytes::from(vec![b'x'; length])], ..job }).unwrap();
@@ -287,6 +288,10 @@ fn serve(identity: &Identity, then: Reaction) -> Server {
     let mut transport = TransportConfig::default();
     let streams: u32 = if matches!(then, Reaction::FewStreams) { 2 } else { 100 };
     transport.max_concurrent_bidi_streams(streams.into());
+    if matches!(then, Reaction::Measure) {
+        transport.receive_window(1_000_000_u32.into());
+        transport.stream_receive_window(256_000_u32.into());
+    }
     config.transport_config(Arc::new(transport));
     let (requests, connections, at_once) = (Arc::default(), Arc::default(), Arc::default());
     let server = Server {

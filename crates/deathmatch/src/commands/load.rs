@@ -13,7 +13,8 @@ use aws_lc_rs::digest;
 use deathmatch::cli::{LoadArgs, UrlArgs};
 use deathmatch::figures::{Described, Figures};
 use deathmatch::fleet::{Clock, Generated, Moments, Options, rfc3339, unix_now};
-use deathmatch::load::{Job, Watch};
+use deathmatch::load::{Job, Watch, websocket_content};
+use deathmatch::sample::ConnectionUse;
 
 use super::job::prepare;
 use super::url::{generate, report};
@@ -72,13 +73,7 @@ fn options(args: &UrlArgs, job: &Job, described: &Described) -> Options {
         }
         _ => text.clone(),
     };
-    // The requests as sent and their order, so that files with other content differ.
     let is_plain = args.body.is_none() && job.requests.len() == 1;
-    let sent = (!is_plain).then(|| {
-        let order = job.order.iter().flat_map(|which| which.to_be_bytes());
-        let order = if job.requests.len() == 1 { Vec::new() } else { order.collect() };
-        [job.requests.concat(), order].concat()
-    });
     let sum = |bytes: Vec<u8>| {
         let sum = digest::digest(&digest::SHA256, &bytes);
         sum.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
@@ -88,13 +83,31 @@ fn options(args: &UrlArgs, job: &Job, described: &Described) -> Options {
         method: described.method.clone(),
         protocol: described.protocol.clone(),
         headers: args.headers.iter().map(field).collect(),
-        request_sha256: sent.map(sum),
+        request_sha256: (!is_plain).then(|| sum(sent(job))),
         connections: described.offered.connections,
         streams: described.offered.streams,
         duration_s: described.offered.seconds_max,
         requests: args.requests,
         timeout_s: args.timeout.as_secs_f64(),
     }
+}
+
+/// The requests as sent, their order, and bodies that are sent apart, so that files with other
+/// content differ. Without what is random: the key of a WebSocket, and the mask of its messages.
+fn sent(job: &Job) -> Vec<u8> {
+    let is_websocket = job.over == Some(ConnectionUse::WebSocket);
+    let is_key = |line: &[u8]| is_websocket && line.starts_with(b"sec-websocket-key:");
+    let lines = job.requests.iter().flat_map(|request| request.split_inclusive(|b| *b == b'\n'));
+    let mut sent = lines.filter(|line| !is_key(line)).collect::<Vec<_>>().concat();
+    if job.requests.len() > 1 {
+        sent.extend(job.order.iter().flat_map(|which| which.to_be_bytes()));
+    }
+    for body in &job.bodies {
+        let content = if is_websocket { websocket_content(body) } else { body.to_vec() };
+        sent.extend((content.len() as u64).to_be_bytes());
+        sent.extend(content);
+    }
+    sent
 }
 
 /// Waits for a moment by this machine's clock; `false` after a signal.

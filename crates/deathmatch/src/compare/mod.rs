@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::sample::{Mark, Offered, Sample};
 use crate::stats::{
-    FAILED_GROWN_MAX, Interval, Ratio, Rounds, Saturation, by_round, comparable, counts,
+    FAILED_GROWN_MAX, Interval, Ratio, Rounds, SIDE_MAX, Saturation, by_round, comparable, counts,
     failed_share, is_overload, middle, shift, shift_p,
 };
 
@@ -304,14 +304,14 @@ fn between(a: Side<'_>, b: Side<'_>, figures: &[Figure]) -> Row {
     let both = |side: Side<'_>, floor: &Rounds| {
         let mut rounds = side.rounds(figure);
         rounds.retain(|round, _| floor.contains_key(round));
-        let logs = Ratio::of(&rounds, floor).map(|r| r.rounds.values().map(|v| v.ln()).collect());
-        (middle(&rounds), logs.unwrap_or_default())
+        let ratios = Ratio::of(&rounds, floor).map(|r| r.rounds).unwrap_or_default();
+        (middle(&rounds), side.independent_logs(&ratios))
     };
     let ((before, one), (after, two)): ((_, Vec<f64>), (_, Vec<f64>)) =
         (both(a, &floor_a), both(b, &floor_b));
     (row.before, row.after) = (before, after);
     let (Some(found), Some(p)) = (shift(&one, &two), shift_p(&one, &two)) else {
-        return row.undecided("no round holds both it and the floor, or there are too many rounds");
+        return row.undecided("no round holds both it and the floor, or there are too many");
     };
     let interval = found.interval.map(|(low, high, confidence)| Interval {
         low: low.exp(),
@@ -388,6 +388,22 @@ impl<'a> Side<'a> {
 
     fn rounds(self, figure: Figure) -> Rounds {
         by_round(self.samples().filter(|s| comparable(s, figure.kind())), |s| figure.value(s))
+    }
+
+    /// Logarithms of ratios by round, of slices their means by burst: neighbouring cycles are not
+    /// independent, as `shift` takes its values to be. Where there are too many, neighbouring
+    /// bursts are joined.
+    fn independent_logs(self, ratios: &Rounds) -> Vec<f64> {
+        let burst_of = |s: &Sample| Some((s.round, s.slice.as_ref()?.burst));
+        let bursts: BTreeMap<u32, u32> = self.samples().filter_map(burst_of).collect();
+        let all = bursts.values().max().map_or(0, |last| *last as usize + 1);
+        let joined = u32::try_from(all.div_ceil(SIDE_MAX)).unwrap_or(u32::MAX).max(1);
+        let mut groups: BTreeMap<(u32, bool), Vec<f64>> = BTreeMap::new();
+        for (round, ratio) in ratios {
+            let group = bursts.get(round).map_or((*round, false), |burst| (burst / joined, true));
+            groups.entry(group).or_default().push(ratio.ln());
+        }
+        groups.into_values().map(|logs| logs.iter().sum::<f64>() / logs.len() as f64).collect()
     }
 
     /// The floor is often as fast as the generator, and still a valid measure of the machine.

@@ -1,7 +1,7 @@
 //! Runs that differ in one thing, and the outcome of their comparison.
 
 use super::*;
-use crate::sample::{Errors, Load, Offered, ServerUse};
+use crate::sample::{Errors, Load, Offered, ServerUse, Slice};
 
 const NOISE: [f64; 6] = [0.996, 1.004, 0.998, 1.002, 0.999, 1.001];
 
@@ -34,9 +34,12 @@ fn sample(contender: &str, round: usize, replies: f64, offered: Offered) -> Samp
 
 /// Rounds of a floor and nginx in a closed loop, each with so many replies a second.
 fn run(rounds: usize, floor: f64, nginx: f64) -> Vec<Sample> {
+    (0..rounds).flat_map(|round| run_at(round, floor, nginx)).collect()
+}
+
+fn run_at(round: usize, floor: f64, nginx: f64) -> [Sample; 2] {
     let closed = Offered::Closed { connections: 50 };
-    let of = |round| [sample(FLOOR, round, floor, closed), sample("nginx", round, nginx, closed)];
-    (0..rounds).flat_map(of).collect()
+    [sample(FLOOR, round, floor, closed), sample("nginx", round, nginx, closed)]
 }
 
 fn changed(mut run: Vec<Sample>, change: fn(&mut Sample)) -> Vec<Sample> {
@@ -88,6 +91,35 @@ fn a_run_is_judged_through_its_floor() {
         let found = compare(&before, &after, 0.05).unwrap();
         assert!((1..=2).contains(&found.rows.len()), "{sentence}");
         assert_eq!((found.outcome(), found.exit_code()), (outcome, code), "{sentence}\n{found}");
+    }
+}
+
+/// A duel of a floor and nginx, in bursts of eight cycles with so many replies a second.
+fn duel(nginx: &[f64]) -> Vec<Sample> {
+    let cycles = nginx.iter().flat_map(|replies| [*replies; 8]).enumerate();
+    let of_cycle = cycles.flat_map(|(cycle, replies)| run_at(cycle, 100_000.0, replies));
+    let sliced = of_cycle.map(|sample| {
+        let slice = Some(Slice { burst: sample.round / 8, ..Slice::default() });
+        Sample { slice, ..sample }
+    });
+    sliced.collect()
+}
+
+#[test]
+fn duels_are_compared_by_their_bursts() {
+    let even = |replies: f64, bursts: usize| duel(&vec![replies; bursts]);
+    let four = duel(&[46_000.0, 50_000.0, 54_000.0, 50_000.0]);
+    let slower = duel(&[44_000.0, 45_000.0, 49_000.0, 46_500.0]);
+    let rows = [
+        (four, slower, Outcome::NotShown, "four bursts, which differ as much by themselves"),
+        (even(50_000.0, 12), even(50_000.0, 12), Outcome::Fine, "96 cycles of each"),
+        (even(50_000.0, 12), even(45_000.0, 12), Outcome::Regressed, "10 % fewer"),
+        (even(50_000.0, 130), even(50_000.0, 65), Outcome::Fine, "more bursts than are counted"),
+    ];
+    for (before, after, outcome, sentence) in rows {
+        let found = compare(&before, &after, 0.05).unwrap();
+        let row = found.rows.iter().find(|row| row.figure == Some(Figure::RepliesPerSecond));
+        assert_eq!(row.unwrap().outcome, outcome, "{sentence}\n{found}");
     }
 }
 
@@ -234,10 +266,11 @@ fn fine_means_that_the_worse_bound_is_within_the_tolerance() {
 #[test]
 fn a_regression_must_stand_out_among_all_rows() {
     let worse = [0.9, 0.91, 0.92, 0.9, 0.93, 0.9];
+    let p = |found: &Comparison| found.rows[0].p.map(|p| (p * 1e9).round() / 1e9);
     let found = contenders(&pair(1, worse), "old", "new", 0.05).unwrap();
-    assert_eq!((found.exit_code(), found.rows[0].p), (1, Some(0.03125)), "{found}");
+    assert_eq!((found.exit_code(), p(&found)), (1, Some(0.03125)), "{found}");
     let found = contenders(&pair(4, worse), "old", "new", 0.05).unwrap();
-    assert_eq!((found.exit_code(), found.rows[0].p), (3, Some(0.125)), "{found}");
+    assert_eq!((found.exit_code(), p(&found)), (3, Some(0.125)), "{found}");
     assert!(found.rows[0].why.contains("among 4 rows: run 8 rounds"), "{found}");
 }
 

@@ -34,9 +34,10 @@ impl Arrivals {
         }
     }
 
-    /// Time to the next arrival, or to this moment.
-    pub(super) fn pause(&self, now: u64, until: u64) -> Duration {
-        let next = self.pace.as_ref().map_or(until, |pace| pace.next().min(until));
+    /// Time to the next arrival that the tally takes, or to this moment.
+    pub(super) fn pause(&self, now: u64, until: u64, tally: &Tally) -> Duration {
+        let arrival = self.pace.as_ref().map(Pace::next).filter(|next| tally.is_open(*next));
+        let next = arrival.map_or(until, |next| next.min(until));
         Duration::from_nanos(next.saturating_sub(now))
     }
 
@@ -55,6 +56,28 @@ impl Arrivals {
         while let Some(intended) = self.first().filter(|&intended| intended < before) {
             self.begin();
             tally.fail(intended, NOT_CHOSEN, Failure::Timeout, u64::from(self.calls));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::load::watch::Watch;
+
+    #[test]
+    fn after_the_last_arrival_there_is_none_to_wait_for() {
+        let [ms, second] = [Duration::from_millis(1), Duration::from_secs(1)];
+        // Ten requests end at 9 ms, with the time or with their number.
+        for (time, requests_max) in [(10 * ms, None), (second, Some(10))] {
+            let watch = Watch::new(requests_max);
+            let mut tally = Tally::new(Duration::ZERO, time, second).watched(Some(&watch));
+            let mut arrivals = Arrivals::new(Some(Pace::new(1_000.0, false)), 1);
+            arrivals.add_due(8_000_000, &mut tally);
+            assert_eq!(arrivals.pause(8_400_000, 20_000_000, &tally), Duration::from_micros(600));
+            arrivals.add_due(12_000_000, &mut tally);
+            assert_eq!(arrivals.waiting.len(), 10, "{requests_max:?}");
+            assert_eq!(arrivals.pause(12_000_000, 20_000_000, &tally), 8 * ms, "{requests_max:?}");
         }
     }
 }

@@ -134,7 +134,7 @@ impl<'a> Engine<'a> {
                 }
             }
             if self.job.client.sleeps && !worked {
-                self.poll.wait(self.arrivals.pause(self.turn, sweep))?;
+                self.poll.wait(self.arrivals.pause(self.turn, sweep, &self.tally))?;
                 self.turn = self.now();
             }
             let count = self.poll.ready(&mut events)?;

@@ -51,8 +51,8 @@ pub(super) trait Link: Default {
     /// `true` once it accepts requests.
     fn is_ready(&self) -> bool;
 
-    /// `true` once requests may be sent, also before the server has told its limits (RFC 9113,
-    /// 3.4).
+    /// `true` while requests may be sent: also before the server has told its limits (RFC 9113,
+    /// 3.4), and until it ends the connection.
     fn may_ask(&self) -> bool {
         self.is_ready()
     }

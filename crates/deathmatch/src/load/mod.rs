@@ -82,7 +82,9 @@ pub use status::Status;
 pub use tls::Tls;
 use visits::Steps;
 pub use watch::{Apart, Bin, Progress, Watch};
-pub use websocket::{message as websocket_message, ping as websocket_ping};
+pub use websocket::{
+    content as websocket_content, message as websocket_message, ping as websocket_ping,
+};
 
 /// Carries out a job on the calling thread, which never sleeps meanwhile: `pin` it to a core of its
 /// own first. A server's faults are counted. An error is the generator's own: no descriptors or

@@ -142,7 +142,7 @@ impl<'a, L: Link> Engine<'a, L> {
             }
             if self.job.client.sleeps && !worked {
                 let timers = if L::HAS_TIMERS { self.turn + TIMERS_NS } else { sweep };
-                self.poll.wait(self.arrivals.pause(self.turn, sweep.min(timers)))?;
+                self.poll.wait(self.arrivals.pause(self.turn, sweep.min(timers), &self.tally))?;
                 self.turn = self.now();
             }
             let count = self.poll.ready(&mut events)?;

@@ -74,8 +74,8 @@ pub struct Bin {
     pub seconds: f64,
     /// Responses that ended in it.
     pub replies: u64,
-    /// Requests that failed in it.
-    pub errors: u64,
+    /// Requests that failed in it, and responses that state a failure.
+    pub failed: u64,
     /// Response times of those responses, and of requests without one in time.
     pub response: Times,
 }
@@ -136,6 +136,7 @@ impl Observer {
         }
         if status.is_some_and(Status::is_failure) {
             self.fail(which, 1);
+            self.bin.failed += 1;
         }
         self.bin.replies += 1;
         if let Some(apart) = self.apart(which) {
@@ -199,12 +200,10 @@ impl Observer {
 
     fn end_bin(&mut self, now: u64, load: &Load) {
         let errors = load.errors.total();
-        let bin = Bin {
-            from_s: seconds(self.bin_from),
-            seconds: seconds(now - self.bin_from.min(now)),
-            errors: errors - self.errors_before.min(errors),
-            ..std::mem::take(&mut self.bin)
-        };
+        let mut bin = std::mem::take(&mut self.bin);
+        bin.from_s = seconds(self.bin_from);
+        bin.seconds = seconds(now - self.bin_from.min(now));
+        bin.failed += errors - self.errors_before.min(errors);
         (self.bin_from, self.errors_before) = (now, errors);
         if bin.seconds > 0.0 {
             self.bins.push(bin);
@@ -222,7 +221,7 @@ fn merged(bins: &[Bin]) -> Bin {
     for bin in bins {
         whole.seconds += bin.seconds;
         whole.replies += bin.replies;
-        whole.errors += bin.errors;
+        whole.failed += bin.failed;
         whole.response.merge(&bin.response);
     }
     whole
@@ -242,7 +241,7 @@ mod tests {
         let mut observer = Observer::new(&watch);
         let mut load = Load::default();
         for second in 0..10_000_u64 {
-            observer.reply(0, None);
+            observer.reply(0, Some(Status::Http(if second % 10 == 0 { 503 } else { 200 })));
             observer.response(0, 1_000_000);
             load.replies += 1;
             load.errors.reset += 2;
@@ -252,7 +251,7 @@ mod tests {
         observer.finish(10_001 * BIN_NS, &load, &watch);
         let progress = watch.progress();
         let sum = |count: fn(&Bin) -> u64| progress.bins.iter().map(count).sum::<u64>();
-        assert_eq!((sum(|b| b.replies), sum(|b| b.errors)), (10_000, 20_000));
+        assert_eq!((sum(|b| b.replies), sum(|b| b.failed)), (10_000, 21_000));
         assert_eq!(sum(|b| b.response.count()), 10_000);
         let seconds: f64 = progress.bins.iter().map(|b| b.seconds).sum();
         assert!((seconds - 10_001.0).abs() < 1e-6, "{seconds}");

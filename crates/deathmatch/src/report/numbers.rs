@@ -22,12 +22,17 @@ pub(super) fn sensible(value: f64) -> String {
     grouped(&format!("{value:.places$}"))
 }
 
-/// A round number, such as a tick's: without zeros at the end.
+/// A round number, such as a tick's: to at least four digits, without zeros at the end.
 pub(super) fn round(value: f64) -> String {
     if value != 0.0 && value.abs() < 1e-4 {
-        return format!("{value:e}");
+        let text = format!("{value:.3e}");
+        let (digits, power) = text.split_once('e').unwrap_or((&text, "0"));
+        return format!("{}e{power}", digits.trim_end_matches('0').trim_end_matches('.'));
     }
-    let text = format!("{value:.4}");
+    // Ticks below 1 are multiples of steps such as 0.00025.
+    let magnitude = if value == 0.0 { 0 } else { value.abs().log10().floor() as i32 };
+    let places = (4 - magnitude).max(4) as usize;
+    let text = format!("{value:.places$}");
     let text = text.trim_end_matches('0').trim_end_matches('.');
     if text == "-0" { "0".to_owned() } else { grouped(text) }
 }
@@ -137,6 +142,11 @@ mod tests {
             (20_000.0, "20k"),
             (2_500_000.0, "2.5M"),
             (0.000_01, "1e-5"),
+            (3.0 * 0.000_025, "7.5e-5"),
+            (0.000_25, "0.00025"),
+            (3.0 * 0.000_25, "0.00075"),
+            (-0.001_25, "-0.00125"),
+            (3.0 * 0.1, "0.3"),
         ];
         for (value, want) in rows {
             assert_eq!(short(value), want);

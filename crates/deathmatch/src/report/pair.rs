@@ -62,7 +62,7 @@ pub fn verdict(pairs: &[Pair]) -> Option<Fitness> {
     pairs.iter().map(|pair| pair.fitness).max()
 }
 
-/// Judgement on the machine in a few words, with the widest pair.
+/// Judgement on the machine in a few words, with the widest of the pairs that decide it.
 pub(super) fn short(run: &Run, pairs: &[Pair]) -> String {
     let Some(fitness) = verdict(pairs) else {
         return "unknown: no contender ran twice, so the smallest difference that it can show is not \
@@ -70,7 +70,8 @@ pub(super) fn short(run: &Run, pairs: &[Pair]) -> String {
             .to_owned();
     };
     let width = |pair: &&Pair| pair.ratio.interval.map_or(f64::MAX, |i| (i.high / i.low).ln());
-    let widest = pairs.iter().max_by(|a, b| width(a).total_cmp(&width(b)));
+    let deciding = pairs.iter().filter(|pair| pair.fitness == fitness);
+    let widest = deciding.max_by(|a, b| width(a).total_cmp(&width(b)));
     let seen = widest.map(|pair| {
         let (measure, work) = (pair.measure.in_a_sentence(), &pair.work);
         let name = run.title(&run.reference);
@@ -168,6 +169,12 @@ mod tests {
                 assert!(sentence(&run, &pairs).unwrap().contains(words), "{factors:?}");
             }
         }
+        // A wide pair that is only coarse, and a narrow one that decides.
+        let mut both = with([1.0, 1.3, 0.7, 1.002, 1.0, 1.001], one[0].offered);
+        let narrow = with([1.04; 6], one[0].offered);
+        both.extend(narrow.into_iter().map(|s| Sample { work: "narrow".into(), ..s }));
+        let said = short(&run, &pairs(&run, &both));
+        assert!(said.starts_with("unfit") && said.contains("(narrow)"), "{said}");
         assert!(sentence(&run, &[]).unwrap().contains("that is unknown"));
         run.twin = None;
         let samples = with([1.0; 6], one[0].offered);

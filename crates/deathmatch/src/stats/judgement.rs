@@ -2,6 +2,7 @@
 //! test of each measure. It is computed once; the terminal, JSON, the report and the exit code show
 //! it.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
@@ -208,10 +209,17 @@ fn judge(worse: Option<(f64, f64)>, tolerance: f64) -> Outcome {
 fn not_compared(duels: &[Duel]) -> Vec<String> {
     let mut all = Vec::new();
     for duel in duels {
-        if let Some((name, _)) = duel.contenders.iter().find(|(_, its)| its.cpu_us.is_none()) {
+        let names = |is: fn(&Standing) -> bool| -> Vec<&str> {
+            let its = duel.contenders.iter().filter(|(_, its)| is(its));
+            its.map(|(name, _)| name.as_str()).collect()
+        };
+        let unknown = names(|its| its.cpu_us.is_none());
+        if !unknown.is_empty() {
             all.push(format!(
-                "Processor time is not compared, since the process of {name} is not known; \
-                 for a URL of this machine write --pid PID."
+                "Processor time is not compared{}, since the process of {} is not known; \
+                 for a URL of this machine write --pid PID.",
+                with(duel, &unknown),
+                unknown.join(", ")
             ));
         }
         if duel.contenders.len() < 2 {
@@ -224,14 +232,27 @@ fn not_compared(duels: &[Duel]) -> Vec<String> {
         }
         if !duel.is_closed {
             all.push("Replies a second are not compared: the rate is fixed for all.".to_owned());
-        } else if let Some((name, _)) = duel.contenders.iter().find(|(_, its)| its.load_limited) {
+        }
+        let limited = names(|its| its.load_limited);
+        if duel.is_closed && !limited.is_empty() {
             all.push(format!(
-                "Replies a second are not compared with {name}: the generator was the limit."
+                "Replies a second are not compared{}: the generator was the limit of {}.",
+                with(duel, &limited),
+                limited.join(", ")
             ));
         }
     }
-    all.dedup();
+    let mut said = BTreeSet::new();
+    all.retain(|sentence| said.insert(sentence.clone()));
     all
+}
+
+/// The servers that a measure of these is not compared with, as in ` with b, c`. Nothing if it is
+/// compared with none, because the reference is among them, or all others are.
+fn with(duel: &Duel, these: &[&str]) -> String {
+    let is_of_all =
+        these.contains(&duel.reference.as_str()) || these.len() + 1 >= duel.contenders.len();
+    if is_of_all { String::new() } else { format!(" with {}", these.join(", ")) }
 }
 
 /// Sentences on the measures that the kept run does not have.
@@ -304,7 +325,11 @@ mod tests {
             (|_| (), true, None),
             (|s| s.cpu_us = None, true, Some("the process of b is not known")),
             (|s| s.replies = None, false, Some("the rate is fixed for all")),
-            (|s| s.load_limited = true, true, Some("with b: the generator was the limit")),
+            (
+                |s| s.load_limited = true,
+                true,
+                Some("not compared: the generator was the limit of b."),
+            ),
             (|s| s.replies = None, true, None),
         ];
         for (change, is_closed, words) in rows {
@@ -312,6 +337,26 @@ mod tests {
             let reasons = not_compared(std::slice::from_ref(&duel));
             assert_eq!(reasons.len(), usize::from(words.is_some()), "{duel:?}: {reasons:?}");
             assert!(words.is_none_or(|words| reasons[0].contains(words)), "{reasons:?}");
+        }
+        // Four servers in two works.
+        let several: [(&[&str], &str); 3] = [
+            (&["b", "c"], "not compared with b, c: the generator was the limit of b, c."),
+            (&["a", "b"], "not compared: the generator was the limit of a, b."),
+            (&["b", "c", "d"], "not compared: the generator was the limit of b, c, d."),
+        ];
+        for (limited, words) in several {
+            let mut one = duel(Some((1.0, 1.0)), |_| ());
+            for name in ["c", "d"] {
+                one.contenders.insert(name.to_owned(), one.contenders["b"].clone());
+            }
+            for name in limited {
+                one.contenders.get_mut(*name).unwrap().load_limited = true;
+            }
+            one.contenders.get_mut("d").unwrap().cpu_us = None;
+            let reasons = not_compared(&[one.clone(), one]);
+            assert_eq!(reasons.len(), 2, "each once: {reasons:?}");
+            assert!(reasons[0].contains("compared with d, since the process of d"), "{reasons:?}");
+            assert!(reasons[1].contains(words), "{reasons:?}");
         }
         let alone = Duel {
             contenders: [("a".to_owned(), Standing { cpu_us: Some(1.0), ..Standing::default() })]

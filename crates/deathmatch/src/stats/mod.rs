@@ -23,7 +23,7 @@ pub use judgement::{Judged, Judgement, factors, percent};
 pub use ratio::{Better, Fitness, Interval, Ratio, Rounds, Verdict, fitness, middle};
 pub use regimes::Regimes;
 pub use saturation::{Rank, Saturation, saturation};
-pub use shift::{Shift, shift, shift_p};
+pub use shift::{SIDE_MAX, Shift, shift, shift_p};
 
 use crate::histogram::Times;
 use crate::sample::{Load, Mark, Sample};

@@ -120,6 +120,24 @@ fn each_message_of_a_websocket_has_a_response() {
 }
 
 #[test]
+fn generators_with_other_content_alone_have_other_options() {
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let (server, (http2, _)) = (websockets(None), serve_http2_plainly());
+    let [websocket, http2] = [format!("ws://{server}/echo"), format!("http://{http2}/echo")];
+    for words in [&[&*websocket][..], &[&*http2, "--h2"]] {
+        let sum = |body: &str| {
+            let load = ["load", "-n", "2", "-c", "1", "-b", body, "--out", "-"];
+            let output = Command::new(DEATHMATCH).args(load).args(words).output().unwrap();
+            assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+            let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+            found["options"]["request_sha256"].as_str().unwrap().to_owned()
+        };
+        assert_eq!(sum("tea"), sum("tea"), "{words:?}");
+        assert_ne!(sum("tea"), sum("tee"), "{words:?}");
+    }
+}
+
+#[test]
 fn a_websocket_may_be_secure() {
     let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let identity = Identity::within(&folder("url-wss")).unwrap();

@@ -22,7 +22,7 @@ use deathmatch::tls::Identity;
 use rustix::process::{Pid, Signal, kill_process};
 use scripted::folder;
 use serde_json::Value;
-use server::{Server, serve_http2, tls};
+use server::{Server, serve_http2, serve_http2_plainly, tls};
 
 const DEATHMATCH: &str = env!("CARGO_BIN_EXE_deathmatch");
 
@@ -51,6 +51,9 @@ fn every_way_to_respond_is_counted_and_decides_the_exit_code() {
             assert_eq!(found["responses"], 40, "{path}: {found}");
             assert_eq!(found["statuses"], serde_json::json!({ status: 40 }), "{path}");
             assert_eq!(found["failed"], if code == 0 { 0 } else { 40 }, "{path}");
+            let course = found["course"].as_array().unwrap();
+            let failed: u64 = course.iter().map(|part| part["failed"].as_u64().unwrap()).sum();
+            assert_eq!(found["failed"], failed, "in the course, {path}: {found}");
             let (all, again) = (&found["connections"], found["reconnections"].as_u64().unwrap());
             match closes {
                 true => assert!(again >= 35, "{path}: {all} connections, {again} again"),
@@ -307,6 +310,22 @@ fn http2_carries_streams_on_each_connection() {
         assert_eq!(again > 0, path == "/leaving", "{path}: {again} reconnections");
         assert_eq!(found["failed"], if code == 0 { 0 } else { 50 }, "{found}");
     }
+}
+
+#[test]
+fn http2_carries_fields_of_more_than_a_frame() {
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let (address, requests) = serve_http2_plainly();
+    let field = format!("X-Long: {}", "a".repeat(40_000));
+    let output = Command::new(DEATHMATCH)
+        .args(["--h2", "--json", "-n", "6", "-c", "2", "-H", &field])
+        .arg(format!("http://{address}/ok"))
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(found["statuses"], serde_json::json!({ "200": 6 }), "{found}");
+    assert_eq!(requests.load(Ordering::SeqCst), 6);
 }
 
 fn json(server: &Server, path: &str, args: &[&str]) -> (Output, Value) {

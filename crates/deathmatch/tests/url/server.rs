@@ -185,6 +185,39 @@ fn serve_http2_with(acceptor: Option<tokio_rustls::TlsAcceptor>) -> (SocketAddr,
     (address, requests)
 }
 
+/// As `serve_http2_plainly`, with a GOAWAY before each response.
+pub(crate) fn serve_http2_leaving() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    thread::spawn(move || {
+        for socket in listener.incoming() {
+            let socket = socket.unwrap();
+            // An error is the client's end.
+            thread::spawn(move || respond_and_leave(socket).unwrap_or_default());
+        }
+    });
+    address
+}
+
+fn respond_and_leave(mut socket: TcpStream) -> io::Result<()> {
+    let [headers, settings, goaway] = [1, 4, 7];
+    // The client's preface (RFC 9113, 3.4).
+    socket.read_exact(&mut [0; 24])?;
+    socket.write_all(&[0, 0, 0, settings, 0, 0, 0, 0, 0])?;
+    loop {
+        let mut head = [0; 9];
+        socket.read_exact(&mut head)?;
+        let [_, high, low, kind, _, stream @ ..] = head;
+        socket.read_exact(&mut vec![0; usize::from(u16::from_be_bytes([high, low]))])?;
+        if kind == headers {
+            let farewell = [&[0, 0, 8, goaway, 0, 0, 0, 0, 0], &stream[..], &[0; 4]].concat();
+            // `:status: 200`, which ends the stream (RFC 7541, appendix A).
+            let response = [&[0, 0, 1, headers, 5], &stream[..], &[0x88]].concat();
+            socket.write_all(&[farewell, response].concat())?;
+        }
+    }
+}
+
 async fn converse_http2(
     socket: impl tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin,
     counted: &AtomicU64,

@@ -9,7 +9,7 @@ use deathmatch::tls::Identity;
 use serde_json::{Value, json};
 
 use crate::scripted::folder;
-use crate::server::{Server, serve_http2, tls};
+use crate::server::{Server, serve_http2, serve_http2_leaving, tls};
 use crate::{DEATHMATCH, ONE_AT_A_TIME, said};
 
 /// Runs the steps against a server; returns the exit code and the figures.
@@ -117,6 +117,35 @@ fn a_step_fails_with_a_request_of_it() {
             assert!(seen.iter().all(|r| r.starts_with("GET /failing ")), "no asset: {seen:?}");
         }
     }
+}
+
+#[test]
+fn a_step_after_the_end_of_a_connection_has_a_new_one() {
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let server = Server::start(None);
+    let leaving = serve_http2_leaving();
+    for (address, options) in [(leaving, &["--h2"][..]), (server.address, &[])] {
+        for path in ["/close", "/old"] {
+            let steps =
+                format!("[[step]]\nrequest = \"{path}?1\"\n[[step]]\nrequest = \"{path}?2\"");
+            let load = [&["-n", "6", "-c", "1", "--timeout", "2s"], options].concat();
+            let (code, found) = visit(&format!("http://{address}"), &steps, &load);
+            assert_eq!((code, &found["responses"]), (Some(0), &6.into()), "{options:?}: {found}");
+            assert_eq!(found["connections"], 6, "{options:?}: {found}");
+        }
+    }
+}
+
+#[test]
+fn a_response_to_head_has_no_body() {
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let server = Server::start(None);
+    let steps = "[[step]]\nrequest = \"HEAD /ok\"\n[[step]]\nrequest = \"GET /ok\"\n\
+                 [[step]]\nrequest = \"HEAD /ok?2\"";
+    let load = ["-n", "9", "-c", "1", "--timeout", "2s"];
+    let (code, found) = visit(&format!("http://{}", server.address), steps, &load);
+    assert_eq!((code, &found["responses"]), (Some(0), &9.into()), "{found}");
+    assert_eq!(found["connections"], 3, "one for each visit: {found}");
 }
 
 #[test]

@@ -34,6 +34,8 @@ struct Open {
 struct Responses {
     /// The slot of the request that was sent.
     current: Option<usize>,
+    /// `true`: that request was a HEAD, whose response has no body (RFC 9112, 6.3).
+    is_head: bool,
     reader: Reader,
     memo: Memo,
     /// Bytes of the present response.
@@ -54,7 +56,7 @@ impl Responses {
         // Bytes without a request violate the protocol.
         let slot = self.current.ok_or(PeerError)?;
         self.bytes += plain.len() as u64;
-        let progress = self.reader.feed(plain, expected, &mut self.memo, false);
+        let progress = self.reader.feed(plain, expected, &mut self.memo, self.is_head);
         self.note(slot, progress, ended);
         Ok(())
     }
@@ -126,6 +128,10 @@ impl Link for Connection {
         self.open.as_ref().is_some_and(|open| open.is_connected && open.channel.is_established())
     }
 
+    fn may_ask(&self) -> bool {
+        self.is_ready() && !self.is_drained()
+    }
+
     fn streams_max(&self) -> u32 {
         1
     }
@@ -138,6 +144,7 @@ impl Link for Connection {
         let open = self.open.as_mut().filter(|open| open.responses.current.is_none());
         let open = open.ok_or(PeerError)?;
         open.responses.current = Some(slot);
+        open.responses.is_head = head.starts_with(b"HEAD ");
         open.out.extend_from_slice(head);
         Ok(slot as u64)
     }

@@ -92,7 +92,8 @@ impl Link for Connection {
     }
 
     fn may_ask(&self) -> bool {
-        matches!(&self.state, ConnectionState::Open(channel, _) if channel.is_established())
+        matches!(&self.state, ConnectionState::Open(channel, peer)
+            if channel.is_established() && !peer.is_leaving())
     }
 
     fn ask(&mut self, slot: usize, head: &[u8], body: Bytes) -> Result<u64, PeerError> {

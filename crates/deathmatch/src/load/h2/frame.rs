@@ -32,6 +32,9 @@ pub(super) const MAX_CONCURRENT_STREAMS: u16 = 3;
 pub(super) const INITIAL_WINDOW_SIZE: u16 = 4;
 pub(super) const MAX_FRAME_SIZE: u16 = 5;
 
+/// Largest payload of a frame that every peer takes (RFC 9113 section 4.2).
+pub(super) const FRAME_BYTES_MIN: u32 = 16_384;
+
 /// The error code of a cancelled request.
 pub(super) const CANCEL: u32 = 8;
 
@@ -218,10 +221,18 @@ pub(super) fn reset(out: &mut Vec<u8>, stream: u32, error: u32) {
     out.extend_from_slice(&error.to_be_bytes());
 }
 
-/// The head of a request; `ends`: it has no body.
+/// The head of a request, in frames that every server takes; `ends`: it has no body.
 pub(super) fn headers(out: &mut Vec<u8>, stream: u32, fields: &[u8], ends: bool) {
-    begin(out, fields.len(), HEADERS, END_HEADERS | end(ends), stream);
-    out.extend_from_slice(fields);
+    let (first, mut rest) = fields.split_at(fields.len().min(FRAME_BYTES_MIN as usize));
+    let (mut kind, mut flags, mut piece) = (HEADERS, end(ends), first);
+    while !rest.is_empty() {
+        begin(out, piece.len(), kind, flags, stream);
+        out.extend_from_slice(piece);
+        (kind, flags) = (CONTINUATION, 0);
+        (piece, rest) = rest.split_at(rest.len().min(FRAME_BYTES_MIN as usize));
+    }
+    begin(out, piece.len(), kind, flags | END_HEADERS, stream);
+    out.extend_from_slice(piece);
 }
 
 /// A part of a request's body; `ends`: it is the last.
@@ -296,6 +307,25 @@ mod tests {
         let (mut frames, mut seen) = (Frames::default(), Vec::new());
         bytes.chunks(1).for_each(|byte| read(&mut frames, byte, &mut seen).unwrap());
         assert_eq!(seen, want, "byte by byte");
+    }
+
+    #[test]
+    fn long_fields_go_on_in_further_frames() {
+        for length in [0, 16_384_usize, 16_385, 32_768, 40_000] {
+            let fields: Vec<u8> = (0..length).map(|at| (at % 251) as u8).collect();
+            let (mut bytes, mut seen) = (Vec::new(), Vec::new());
+            headers(&mut bytes, 1, &fields, true);
+            read(&mut Frames::default(), &bytes, &mut seen).unwrap();
+            let payloads: Vec<u8> = seen.iter().flat_map(|frame| frame.3.clone()).collect();
+            assert!(payloads == fields, "{length}");
+            let last = seen.len() - 1;
+            assert_eq!(seen.len(), length.div_ceil(16_384).max(1), "{length}");
+            for (at, (kind, flags, ..)) in seen.into_iter().enumerate() {
+                let begins = if at == 0 { (HEADERS, END_STREAM) } else { (CONTINUATION, 0) };
+                let ends = if at == last { END_HEADERS } else { 0 };
+                assert_eq!((kind, flags), (begins.0, begins.1 | ends), "{length}, {at}");
+            }
+        }
     }
 
     #[test]

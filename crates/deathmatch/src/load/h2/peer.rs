@@ -98,6 +98,11 @@ impl Peer {
         self.streams_max.is_some() && !self.is_leaving
     }
 
+    /// `true` after a GOAWAY: the server processes no other requests (RFC 9113, 6.8).
+    pub(super) fn is_leaving(&self) -> bool {
+        self.is_leaving
+    }
+
     /// `true` if the server goes away and every stream has ended.
     pub(super) fn is_drained(&self) -> bool {
         self.is_leaving && self.open.is_empty()

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use bytes::Bytes;
 
-use super::frame;
+use super::frame::{self, FRAME_BYTES_MIN};
 use crate::load::link::PeerError;
 
 /// Bytes of bodies that wait to be sent, at most, however large the windows are.
@@ -16,8 +16,7 @@ const FIRST_WINDOW_BYTES: i64 = 65_535;
 /// Largest window of a stream or of the connection, in bytes (6.9.1).
 const WINDOW_BYTES_MAX: i64 = (1 << 31) - 1;
 
-/// Sizes that a server may allow for a frame's payload (6.5.2).
-const FRAME_BYTES_MIN: u32 = 16_384;
+/// Largest size that a server may allow for a frame's payload (6.5.2).
 const FRAME_BYTES_MAX: u32 = (1 << 24) - 1;
 
 /// The bodies that are not wholly sent.

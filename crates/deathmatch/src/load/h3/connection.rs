@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use bytes::buf::Chain;
 use bytes::{Buf as _, Bytes, BytesMut};
 use quinn_proto::{
     ConnectionError, ConnectionHandle, DatagramEvent, Dir, Endpoint, EndpointConfig, Event,
@@ -55,8 +56,8 @@ struct Quic {
     open: HashMap<StreamId, Answer>,
     /// Requests that wait for the server's permission to open a stream.
     waiting: VecDeque<(usize, Vec<u8>, Bytes)>,
-    /// The rest of bodies that are not wholly sent.
-    uploads: HashMap<StreamId, Bytes>,
+    /// The rest of heads and bodies that are not wholly sent.
+    uploads: HashMap<StreamId, Chain<Bytes, Bytes>>,
     /// Number of requests made.
     asked: usize,
     unidirectional: HashMap<StreamId, Unidirectional>,
@@ -145,8 +146,8 @@ impl Quic {
                         self.read(id, expected, ended)?;
                     }
                 }
-                Event::Stream(StreamEvent::Available { dir: Dir::Bi }) => self.send_waiting()?,
-                Event::Stream(StreamEvent::Writable { id }) => self.send_body(id),
+                Event::Stream(StreamEvent::Available { dir: Dir::Bi }) => self.send_waiting(),
+                Event::Stream(StreamEvent::Writable { id }) => self.send_rest(id),
                 // The server does not want the rest of a body.
                 Event::Stream(StreamEvent::Stopped { id, .. }) => drop(self.uploads.remove(&id)),
                 _ => {}
@@ -230,31 +231,29 @@ impl Quic {
         Ok(())
     }
 
-    /// Makes a request, or lets it wait until the server allows a stream. `false`: it waits.
-    fn ask(&mut self, slot: usize, request: &[u8], body: Bytes) -> Result<bool, PeerError> {
-        let Some(id) = self.connection.streams().open(Dir::Bi) else { return Ok(false) };
-        let mut stream = self.connection.send_stream(id);
+    /// Makes a request. `false`: it waits until the server allows a stream.
+    fn ask(&mut self, slot: usize, request: &[u8], body: Bytes) -> bool {
+        let Some(id) = self.connection.streams().open(Dir::Bi) else { return false };
         let mut head = request.to_vec();
         if !body.is_empty() {
             frame::put_integer(&mut head, frame::DATA);
             frame::put_integer(&mut head, body.len() as u64);
         }
-        if stream.write(&head) != Ok(head.len()) {
-            return Err(PeerError);
-        }
         self.asked += 1;
         self.open.insert(id, Answer::new(slot));
-        self.uploads.insert(id, body);
-        self.send_body(id);
-        Ok(true)
+        // Bodies of earlier requests may have filled the connection's window (RFC 9000, 4.1), so
+        // that the head waits as well.
+        self.uploads.insert(id, Bytes::from(head).chain(body));
+        self.send_rest(id);
+        true
     }
 
-    /// Sends what the windows allow of a body, and its end.
-    fn send_body(&mut self, id: StreamId) {
+    /// Sends what the windows allow of a request, and its end.
+    fn send_rest(&mut self, id: StreamId) {
         let Some(mut rest) = self.uploads.remove(&id) else { return };
         let mut stream = self.connection.send_stream(id);
-        while !rest.is_empty() {
-            match stream.write(&rest) {
+        while rest.has_remaining() {
+            match stream.write(rest.chunk()) {
                 Ok(count) => rest.advance(count),
                 Err(WriteError::Blocked) => {
                     self.uploads.insert(id, rest);
@@ -268,14 +267,13 @@ impl Quic {
         let _ = stream.finish();
     }
 
-    fn send_waiting(&mut self) -> Result<(), PeerError> {
+    fn send_waiting(&mut self) {
         while let Some((slot, request, body)) = self.waiting.pop_front() {
-            if !self.ask(slot, &request, body.clone())? {
+            if !self.ask(slot, &request, body.clone()) {
                 self.waiting.push_front((slot, request, body));
                 break;
             }
         }
-        Ok(())
     }
 
     /// The failure of a lost connection's requests.
@@ -330,7 +328,7 @@ impl Link for Connection {
 
     fn ask(&mut self, slot: usize, head: &[u8], body: Bytes) -> Result<u64, PeerError> {
         let quic = self.quic.as_mut().ok_or(PeerError)?;
-        if !quic.ask(slot, head, body.clone())? {
+        if !quic.ask(slot, head, body.clone()) {
             // Fewer streams than wanted, though none has ended.
             if quic.open.len() == quic.asked {
                 return Err(PeerError);

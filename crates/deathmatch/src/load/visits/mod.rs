@@ -178,7 +178,7 @@ impl<'a, L: Link> Engine<'a, L> {
     fn pause(&self, sweep: u64) -> Duration {
         let timers = if L::HAS_TIMERS { self.turn + TIMERS_NS } else { sweep };
         let thinker = self.pauses.peek().map_or(sweep, |Reverse((until, _))| *until);
-        self.arrivals.pause(self.turn, sweep.min(timers).min(thinker))
+        self.arrivals.pause(self.turn, sweep.min(timers).min(thinker), &self.tally)
     }
 
     fn is_closed(&self) -> bool {

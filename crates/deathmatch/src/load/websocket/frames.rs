@@ -23,6 +23,15 @@ pub fn message(content: &[u8]) -> Bytes {
     masked(Frame::message(content.to_vec(), OpCode::Data(kind), true)).into()
 }
 
+/// The payload of a frame that `message` or `ping` made, without its mask, which is random.
+pub fn content(frame: &[u8]) -> Vec<u8> {
+    let mut from = Cursor::new(frame);
+    let header = FrameHeader::parse(&mut from).ok().flatten();
+    let mask = header.and_then(|(header, _)| header.mask).unwrap_or_default();
+    let payload = frame.get(from.position() as usize..).unwrap_or_default();
+    payload.iter().zip(mask.iter().cycle()).map(|(byte, mask)| byte ^ mask).collect()
+}
+
 /// The masked frame of a ping.
 pub fn ping() -> Bytes {
     masked(Frame::ping(&b"ping"[..])).into()

@@ -17,7 +17,7 @@ use super::wire::{self, OpenResult};
 use super::{Expected, Job, Tls};
 use frames::{Event, Frames};
 
-pub use frames::{message, ping};
+pub use frames::{content, message, ping};
 
 /// A place for a connection.
 #[derive(Default)]
