@@ -44,7 +44,7 @@ pub(super) struct RejectedApp {
 }
 
 impl RejectedApp {
-    /// Of the whole directory.
+    /// A rejection of the whole directory.
     pub(super) fn all(why: String, keep: bool) -> RejectedApp {
         RejectedApp { name: String::new(), why, keep }
     }

@@ -224,7 +224,7 @@ impl Process<'_> {
                 ..PendingUpgrade::default()
             },
             Err(e) => {
-                answer_upgrade(replies, Err(vec![e.to_string()]));
+                answer_upgrade(replies, &Err(vec![e.to_string()]));
                 PendingUpgrade::default()
             }
         }
@@ -263,7 +263,7 @@ impl Process<'_> {
         let new = match outcome {
             Ok(new) => new,
             Err(problems) => {
-                answer_upgrade(replies, Err(problems));
+                answer_upgrade(replies, &Err(problems));
                 if because_of_names {
                     names::tell_failed();
                 }
@@ -302,7 +302,7 @@ impl Process<'_> {
         let _ = tokio::time::timeout(CLOSE_TIME_MAX, closed).await;
         let this = std::process::id();
         let text = format!("upgraded: process {new} serves, process {this} drains");
-        answer_upgrade(replies, Ok(text));
+        answer_upgrade(replies, &Ok(text));
         answer(reload_replies, &Ok(format!("process {new} serves now, and reloads: see its log")));
         PendingUpgrade::default()
     }
@@ -402,14 +402,14 @@ impl Reload {
 }
 
 /// Logs the outcome of an upgrade and tells the operator.
-fn answer_upgrade(replies: Vec<Reply>, outcome: Result<String, Vec<String>>) {
-    match &outcome {
+fn answer_upgrade(replies: Vec<Reply>, outcome: &Result<String, Vec<String>>) {
+    match outcome {
         Ok(text) => tracing::info!("{text}"),
         Err(problems) => {
             problems.iter().for_each(|problem| tracing::error!("not upgraded: {problem}"));
         }
     }
-    answer(replies, &outcome);
+    answer(replies, outcome);
 }
 
 fn answer(replies: Vec<Reply>, outcome: &Result<String, Vec<String>>) {

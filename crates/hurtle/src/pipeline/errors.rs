@@ -115,9 +115,9 @@ pub(super) struct FailedRequest<'a> {
     pub(super) plain: &'a Answer,
 }
 
-/// Has a mount respond to the error of a request, through its own gates. `get` is the request as `without_body`
-/// returns it, `status` that of the response, if the mount does not decide. Returns its place of
-/// `concurrency`, too. `None`: a gate refuses the request, or there is no response.
+/// Has a mount respond to the error of a request, through its own gates. `get` is the request as
+/// `without_body` returns it, `status` that of the response, if the mount does not decide. Returns
+/// its place of `concurrency`, too. `None`: a gate refuses the request, or there is no response.
 pub(super) async fn replace<T: Protocol>(
     connection: &mut Connection<T>,
     exchange: &mut Exchange,

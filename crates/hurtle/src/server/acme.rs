@@ -8,8 +8,8 @@ use tokio::sync::oneshot;
 use super::worker::event_loop;
 use crate::acme::{Acme, STORAGE_MODE};
 use crate::config::Config;
-use crate::tls::Keyring;
-use crate::users;
+use crate::tls::{self, Keyring};
+use crate::users::next_user;
 
 /// Certificates are issued and renewed until this is dropped.
 pub(crate) type AcmeHandle = oneshot::Sender<()>;
@@ -20,10 +20,8 @@ pub(crate) type AcmeHandle = oneshot::Sender<()>;
 /// # Errors
 /// The file or directory that cannot be used.
 pub(crate) fn load(config: &Config) -> io::Result<Option<Acme>> {
-    if let Some(acme) = &config.acme {
-        let dir = &acme.storage;
-        let created = users::create_directory(dir, STORAGE_MODE, config);
-        created.map_err(|e| io::Error::new(e.kind(), format!("{}: {e}", dir.display())))?;
+    if let (Some(acme), Some(user)) = (&config.acme, next_user(config)?) {
+        tls::create_directory_for(&user, &acme.storage, STORAGE_MODE)?;
     }
     Acme::load(config)
 }

@@ -8,8 +8,8 @@ use std::thread;
 use std::time::Duration;
 
 use crate::config::Config;
-use crate::tls::{Keyring, local};
-use crate::users;
+use crate::tls::{self, Keyring, local};
+use crate::users::next_user;
 
 /// Interval of checks; each takes a few system calls.
 const PERIOD: Duration = Duration::from_secs(1);
@@ -21,8 +21,9 @@ const PERIOD: Duration = Duration::from_secs(1);
 /// The directory and the I/O error.
 pub(crate) fn create_directory(config: &Config) -> io::Result<()> {
     let Some(dir) = &config.local_authority else { return Ok(()) };
-    let created = users::create_directory(dir, local::DIRECTORY_MODE, config);
-    created.map_err(|e| io::Error::new(e.kind(), format!("{}: {e}", dir.display())))?;
+    if let Some(user) = next_user(config)? {
+        tls::create_directory_for(&user, dir, local::DIRECTORY_MODE)?;
+    }
     local::create_directory(dir)
 }
 

@@ -30,7 +30,7 @@ pub(super) fn cached_bodies() -> u64 {
 /// refuses an unlimited one; ignores a failure.
 pub(crate) fn raise_descriptor_limit() {
     let limit = getrlimit(Resource::Nofile);
-    let raise = |current| setrlimit(Resource::Nofile, Rlimit { current, ..limit.clone() });
+    let raise = |current| setrlimit(Resource::Nofile, Rlimit { current, ..limit });
     if raise(limit.maximum).is_err() && limit.current.is_some_and(|current| current < OPEN_MAX) {
         let _ = raise(limit.maximum.map_or(Some(OPEN_MAX), |most| Some(most.min(OPEN_MAX))));
     }

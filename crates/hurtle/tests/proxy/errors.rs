@@ -35,17 +35,17 @@ impl Drop for Tree {
     }
 }
 
-fn get(path: &str) -> String {
+pub(crate) fn get(path: &str) -> String {
     format!("GET {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
 }
 
-fn response(status: &str, fields: &str, body: &str) -> String {
+pub(crate) fn response(status: &str, fields: &str, body: &str) -> String {
     let len = body.len();
     format!("HTTP/1.1 {status}\r\nContent-Length: {len}\r\nConnection: close\r\n{fields}\r\n{body}")
 }
 
 /// Returns the status line and the body.
-fn answered(client: &mut Client) -> (String, String) {
+pub(crate) fn answered(client: &mut Client) -> (String, String) {
     let (head, body) = client.answer();
     (head.lines().next().unwrap_or_default().trim_start_matches("HTTP/1.1 ").to_owned(), body)
 }
@@ -423,66 +423,4 @@ fn mistakes_are_reported() {
     }
     let error = problems("[[site]]\n[[site.mount]]\nabort = true\nrespond = \"\"\n");
     assert!(error.contains("a mount has only one of"), "{error}");
-}
-
-/// The failed request held its place while its page waited for one.
-#[test]
-fn the_page_of_an_error_needs_no_second_place_and_no_second_request_of_a_rate() {
-    let upstream = Upstream::new();
-    let limits = "concurrency = 1\nqueue = 9\nqueue_timeout = '1h'\n[[site.mount.rate_limit]]\nrequests = '2/h'";
-    let mount = format!("proxy = 'http://{}'\nintercept_errors = true\n{limits}", upstream.address);
-    let server = Proxy::of_site("errors = { 404 = '/errors/404' }", &mount);
-    for _ in 0..2 {
-        let mut client = server.send(get("/none"));
-        let (mut peer, _) = upstream.next_request();
-        peer.send(response("404 Not Found", "", "theirs"));
-        let (mut peer, head) = upstream.next_request();
-        assert!(head.starts_with("GET /errors/404 "), "{head}");
-        peer.send(response("200 OK", "", "our page"));
-        assert_eq!(answered(&mut client), ("404 Not Found".to_owned(), "our page".to_owned()));
-    }
-    let mut client = server.send(get("/none"));
-    assert!(answered(&mut client).0.starts_with("429 "), "the third request of two an hour");
-}
-
-/// A response that ends before its first byte is an error, too, whose page needs the place.
-#[test]
-fn the_page_of_a_broken_response_needs_no_second_place() {
-    let upstream = Upstream::new();
-    let limits = "concurrency = 1\nqueue = 9\nqueue_timeout = '1h'";
-    let server = Proxy::of_site(
-        "errors = { 502 = '/errors/502' }",
-        &format!("proxy = 'http://{}'\n{limits}", upstream.address),
-    );
-    let mut client = server.send(get("/x"));
-    let (mut peer, _) = upstream.next_request();
-    peer.send("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n");
-    drop(peer);
-    let (mut peer, head) = upstream.next_request();
-    assert!(head.starts_with("GET /errors/502 "), "{head}");
-    peer.send(response("200 OK", "", "our page"));
-    assert_eq!(answered(&mut client), ("502 Bad Gateway".to_owned(), "our page".to_owned()));
-}
-
-/// The limits of a rate behind the gate that refused the request have not counted it.
-#[test]
-fn the_page_of_a_request_that_no_rate_has_counted_counts() {
-    let upstream = Upstream::new();
-    let server = Proxy::of_site(
-        "body_bytes = 4\nerrors = { 413 = '/errors/413' }",
-        &format!(
-            "proxy = 'http://{}'\n[[site.mount.rate_limit]]\nrequests = '1/h'",
-            upstream.address
-        ),
-    );
-    let large =
-        "POST /x HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: 5\r\n\r\nlarge";
-    let mut client = server.send(large);
-    let (mut peer, head) = upstream.next_request();
-    assert!(head.starts_with("GET /errors/413 "), "{head}");
-    peer.send(response("200 OK", "", "our page"));
-    assert_eq!(answered(&mut client).1, "our page");
-    let (status, body) = answered(&mut server.send(large));
-    assert!(status.starts_with("413 ") && body != "our page", "{status}: {body}");
-    upstream.expect_no_connection();
 }

@@ -19,6 +19,7 @@ mod coding;
 mod compression;
 mod concurrency;
 mod edges;
+mod error_limits;
 mod errors;
 mod failures;
 mod finished;

@@ -178,6 +178,6 @@ fn sets_cookies_or_refreshes(lines: &[u8]) -> bool {
     std::iter::once(lines).chain(begins).any(|line| {
         let has =
             |name: &&[u8]| line.get(..name.len()).is_some_and(|l| l.eq_ignore_ascii_case(name));
-        NAMES.iter().any(|name| has(name))
+        NAMES.iter().any(has)
     })
 }

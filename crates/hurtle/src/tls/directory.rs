@@ -1,0 +1,65 @@
+//! Directories of keys that root creates for the user that the server becomes.
+
+use std::fs::{self, DirBuilder, OpenOptions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::path::Path;
+
+use nix::unistd::{User, fchown};
+use rustix::fs::OFlags;
+
+/// Bits of a mode that permit the group and others to write.
+const OTHERS_WRITE: u32 = 0o022;
+
+/// Creates a directory with this mode, and those above it, for the user that this process of root
+/// will become. An existing directory of root becomes that user's only if no user but root can
+/// change where its path leads, because a link may have led to it (CVE-2016-1247); for any other a
+/// warning is logged.
+///
+/// # Errors
+/// The system's.
+pub fn create_directory_for(user: &User, dir: &Path, mode: u32) -> io::Result<()> {
+    let created = create(user, dir, mode);
+    created.map_err(|e| io::Error::new(e.kind(), format!("{}: {e}", dir.display())))
+}
+
+fn create(user: &User, dir: &Path, mode: u32) -> io::Result<()> {
+    dir.parent().map_or(Ok(()), fs::create_dir_all)?;
+    let is_new = match DirBuilder::new().mode(mode).create(dir) {
+        Ok(()) => true,
+        Err(e) if e.kind() == io::ErrorKind::AlreadyExists => false,
+        Err(e) => return Err(e),
+    };
+    let owner = fs::metadata(dir)?.uid();
+    if owner == user.uid.as_raw() {
+        return Ok(());
+    }
+    if owner != 0 || !(is_new || is_reached_through_root_only(dir)?) {
+        let (name, dir) = (&user.name, dir.display());
+        tracing::warn!(
+            "{dir} belongs to another user (uid {owner}); if {name} cannot write there: chown \
+             {name} {dir}"
+        );
+        return Ok(());
+    }
+    let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW;
+    let opened = OpenOptions::new().read(true).custom_flags(flags.bits() as i32).open(dir)?;
+    match opened.metadata()?.uid() {
+        0 => Ok(fchown(&opened, Some(user.uid), None)?),
+        _ => Err(io::Error::other("its owner changed meanwhile")),
+    }
+}
+
+/// `true`: the path has no links, and only root can write in the directories above its end.
+fn is_reached_through_root_only(path: &Path) -> io::Result<bool> {
+    if fs::canonicalize(path)? != path {
+        return Ok(false);
+    }
+    for above in path.ancestors().skip(1) {
+        let metadata = fs::metadata(above)?;
+        if metadata.uid() != 0 || metadata.mode() & OTHERS_WRITE != 0 {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
