@@ -225,7 +225,7 @@ impl Matcher {
     /// Returns whether the request meets the conditions that are not about its path.
     fn admits(&self, request: &MatchedRequest<'_>) -> bool {
         let head = request.head;
-        let method = head.method.as_bytes();
+        let method = head.method_text();
         (self.methods.is_empty() || self.methods.iter().any(|known| known.as_bytes() == method))
             && (self.hosts.is_empty() || self.admits_host(head))
             && is_in(request.client, &self.clients)

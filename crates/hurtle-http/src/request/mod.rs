@@ -195,15 +195,27 @@ impl<'a> RequestHead<'a> {
         self.fields.iter().find(|(name, _)| is_type(name)).map(|(_, value)| value)
     }
 
-    /// Returns the values of a field, in order. That of Host is the request's host in every version
-    /// (RFC 9112 section 3.2.2, RFC 9113 section 8.3.1).
+    /// Returns the values of a field, in order, alike in every version: that of Host is the
+    /// request's host (RFC 9112 section 3.2.2, RFC 9113 section 8.3.1), and an extended CONNECT has
+    /// Upgrade and Connection (RFC 8441 section 5).
     pub fn values<'s>(&'s self, name: &'s [u8]) -> impl Iterator<Item = Cow<'s, [u8]>> {
         let host = self.host.filter(|host| !host.name.is_empty() && is_name(name, b"host"));
-        let is_of_lines = host.is_none();
+        let host = host.map(|host| Cow::Owned(host.authority()));
+        let upgrade = self.protocol.and_then(|protocol| match () {
+            () if is_name(name, b"upgrade") => Some(Cow::Borrowed(protocol)),
+            () if is_name(name, b"connection") => Some(Cow::Borrowed(&b"upgrade"[..])),
+            () => None,
+        });
+        let known = host.or(upgrade);
+        let is_of_lines = known.is_none();
         let lines = self.fields.iter();
         let lines = lines.filter(move |(line, _)| is_of_lines && line.eq_ignore_ascii_case(name));
-        let host = host.map(|host| Cow::Owned(host.authority()));
-        host.into_iter().chain(lines.map(|(_, value)| Cow::Borrowed(value)))
+        known.into_iter().chain(lines.map(|(_, value)| Cow::Borrowed(value)))
+    }
+
+    /// Returns the method as HTTP/1.1 has it: GET for an extended CONNECT (RFC 8441 section 5).
+    pub fn method_text(&self) -> &'a [u8] {
+        if self.protocol.is_some() { b"GET" } else { self.method.as_bytes() }
     }
 
     /// Returns the media type of a call of gRPC or gRPC-Web; `None`: it is another request.

@@ -241,3 +241,24 @@ fn a_tunnel_ends_when_the_upstream_has_ended() {
     assert_eq!(upstream.read(&mut [0; 9]).unwrap(), 0, "the server has closed its connection");
     wire.expect_open();
 }
+
+/// The conditions of a WebSocket over HTTP/1.1 did not hold for its extended CONNECT, so that
+/// another mount had it, or a guard let it pass.
+#[test]
+fn conditions_of_a_websocket_hold_for_a_stream() {
+    let text = "[[site]]\n[[site.mount]]\npath = '/a'\nrespond = 'plain'\n\
+                [[site.mount]]\npath = '/a'\nmatch = { header = { Upgrade = 'websocket' } }\n\
+                respond = 'no'\ndeny = '127.0.0.0/8'\n\
+                [[site.mount]]\npath = '/b'\nrespond = 'plain'\n\
+                [[site.mount]]\npath = '/b'\nmatch = { method = 'GET' }\nrespond = 'no'\n\
+                deny = '127.0.0.0/8'\n";
+    let config = check(text, Path::new("/nowhere/hurtle.toml")).unwrap();
+    let server = RunningServer::start(config, |server| server);
+    for path in ["/a", "/b"] {
+        // The table of a connection would have the status of the first response.
+        let mut wire = Wire::begin(server.address, &[]);
+        wire.send(&connect(1, path, "websocket"));
+        let head = wire.next_of(HEADERS);
+        assert!(head.payload.starts_with(FORBIDDEN), "{path}: {head:?}");
+    }
+}

@@ -29,7 +29,10 @@ const ROWS: &[(&str, &str, usize, &[&str])] = &[
         "a location within an internal one",
         "server { root /srv; location /x/ { internal; location ~ \\.pdf$ { expires 1h; } } }",
         1,
-        &["path = \"/x\"\nrespond = \"\"\nstatus = 403", "!pdf"],
+        &[
+            "path = \"/x\"\nrespond = \"\"\nstatus = 403",
+            "match = { regex = \"\\\\.pdf$\" }\nrespond = \"\"\nstatus = 403",
+        ],
     ),
     (
         "a guard of a location",

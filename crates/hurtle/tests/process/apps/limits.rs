@@ -1,8 +1,6 @@
 //! Applications that exceed the limits of their manifest.
 
-use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
-
-use super::{Apps, ECHO, get_until, is_root, logged, numbers};
+use super::Apps;
 use crate::child::{eventually, threads_of_the_user};
 
 #[test]
@@ -41,7 +39,12 @@ fn an_application_is_refused_processes_beyond_its_limit() {
 
 /// The scan of the directory then took the manifests for missing, and ended every application.
 #[test]
+#[cfg(target_os = "linux")] // prlimit(2)
 fn applications_outlive_a_server_without_free_descriptors() {
+    use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
+
+    use super::{ECHO, get_until, is_root, logged, numbers};
+
     let apps = Apps::new(&[]);
     let user = if is_root() { "user = \"nobody\"" } else { "" };
     apps.deploy_python("a", "/a", user, ECHO);
