@@ -10,7 +10,7 @@ use hurtle_http::request::{Method, RequestFields, RequestHead};
 use super::connection::Connection;
 use super::exchange::Exchange;
 use super::gates::{Granted, pass};
-use super::handle::handle;
+use super::handle::{Additions, handle};
 use super::resolve::Routed;
 use crate::answer::Answer;
 use crate::clock;
@@ -137,8 +137,9 @@ pub(super) async fn replace<T: Protocol>(
     let head = &granted.head(get.request);
     let at = get.resolved.mount()?;
     let handler = at.0.handler();
-    let additions = (&granted.variables[..], granted.place.as_ref());
-    let handling = handle(connection, exchange, get.with(head), &at, additions, clock::now_ms());
+    let additions = Additions { variables: &granted.variables, place: granted.place.as_ref() };
+    let handling =
+        handle(connection, exchange, get.with(head), &at, Some(&additions), clock::now_ms());
     let mut handled = handling.await.handled;
     match (&mut handled, status) {
         (Ok(Outcome::Answer(answer)), Some(status)) => answer.status = status,

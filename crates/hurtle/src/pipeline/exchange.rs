@@ -39,7 +39,7 @@ pub(crate) struct Exchange {
     /// `true`: a mount has responded to an error of it.
     pub(super) has_replacement: bool,
     /// The number of the gate of its route that has refused it.
-    pub(super) refused_at: Option<usize>,
+    pub(super) refused_at: Option<u16>,
 }
 
 /// Details of a request that few requests have.

@@ -30,20 +30,29 @@ pub(super) struct Handling {
     pub(super) has_waited: bool,
 }
 
-/// Calls the handler of a mount. `granted` are the variables and the place that its gates gave.
+/// The additions of the gates of a request for its handler.
+pub(super) struct Additions<'a> {
+    /// The variables of an authorizer.
+    pub(super) variables: &'a [(Vec<u8>, Vec<u8>)],
+    /// The place of `concurrency`.
+    pub(super) place: Option<&'a Rc<Place>>,
+}
+
+/// Calls the handler of a mount. `granted` are the additions of its gates, if there are some.
 #[allow(clippy::manual_async_fn)] // An async fn would store its arguments twice.
 pub(super) fn handle<T: Protocol>(
     connection: &mut Connection<T>,
     exchange: &mut Exchange,
     routed: Routed<'_, '_>,
     at: &(&MountRef<'_>, MatchedPath<'_>),
-    granted: (&[(Vec<u8>, Vec<u8>)], Option<&Rc<Place>>),
+    granted: Option<&Additions<'_>>,
     now_ms: u64,
 ) -> impl Future<Output = Handling> {
     async move {
         let (mount, matched) = *at;
         let context = context(connection, exchange, routed, mount, matched, now_ms);
-        let (granted, place) = granted;
+        let (granted, place) =
+            granted.map_or((&[][..], None), |granted| (granted.variables, granted.place));
         let context = RequestContext { granted, place, ..context };
         let Routed { request, resolved, .. } = routed;
         let mut client = ExchangeClient::new(connection, exchange, request, Some(resolved));

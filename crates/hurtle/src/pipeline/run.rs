@@ -13,7 +13,7 @@ use super::connection::{Connection, Next};
 use super::errors::{FailedRequest, intercept, own_page, replace, without_body};
 use super::exchange::Exchange;
 use super::gates::{Granted, Passage, Refusal, pass, pass_at_once};
-use super::handle::{Handling, handle, handle_for_site, refuse_host};
+use super::handle::{Additions, Handling, handle, handle_for_site, refuse_host};
 use super::identify::Identity;
 use super::known::known_answer;
 use super::observe::{count_buffered, count_limit, hit, record_in_flight, time_known};
@@ -137,15 +137,14 @@ fn run_route<T: Protocol>(
                 return Box::pin(run_gated(connection, exchange, routed, from)).await;
             }
             Err((number, refusal)) => {
-                exchange.refused_at = Some(number);
+                exchange.refused_at = u16::try_from(number).ok();
                 return Box::pin(refuse_at_gate(connection, exchange, routed, refusal)).await;
             }
         }
         let Some(at) = resolved.mount() else {
             return Box::pin(run_site(connection, exchange, routed)).await;
         };
-        let mut handling =
-            await_in_place!(handle(connection, exchange, routed, &at, (&[], None), now_ms));
+        let mut handling = await_in_place!(handle(connection, exchange, routed, &at, None, now_ms));
         if handling.has_waited {
             now_ms = clock::now_ms();
         }
@@ -201,7 +200,7 @@ async fn run_gated<T: Protocol>(
     match pass(connection, exchange, routed, gates, Granted::default()).await {
         Ok(granted) => run_granted(connection, exchange, routed, granted).await,
         Err((number, refusal)) => {
-            exchange.refused_at = Some(from + number);
+            exchange.refused_at = u16::try_from(from + number).ok();
             refuse_at_gate(connection, exchange, routed, refusal).await
         }
     }
@@ -226,7 +225,8 @@ async fn run_otherwise<T: Protocol>(
     match pass(connection, exchange, routed, &gates, granted).await {
         Ok(granted) => Box::pin(run_granted(connection, exchange, routed, granted)).await,
         Err((number, refusal)) => {
-            exchange.refused_at = numbers.get(number).copied();
+            exchange.refused_at =
+                numbers.get(number).and_then(|number| u16::try_from(*number).ok());
             refuse_at_gate(connection, exchange, routed, refusal).await
         }
     }
@@ -245,8 +245,9 @@ async fn run_granted<T: Protocol>(
     let Some(at) = routed.resolved.mount() else {
         return run_site(connection, exchange, edited).await;
     };
-    let additions = (&granted.variables[..], place.as_ref());
-    let handling = handle(connection, exchange, edited, &at, additions, clock::now_ms()).await;
+    let additions = Additions { variables: &granted.variables, place: place.as_ref() };
+    let handling =
+        handle(connection, exchange, edited, &at, Some(&additions), clock::now_ms()).await;
     let Handling { mut handled, incoming, .. } = handling;
     if place.as_ref().is_some_and(|place| place.is_refused()) {
         hit(connection, exchange, LimitKind::Concurrency, Some(head));
@@ -360,7 +361,7 @@ async fn deliver_replacement<T: Protocol>(
     let is_first = !mem::replace(&mut exchange.has_replacement, true);
     let gates = resolved.gates();
     let (passed, refusing) =
-        match exchange.refused_at.take().and_then(|at| gates.split_at_checked(at)) {
+        match exchange.refused_at.take().and_then(|at| gates.split_at_checked(at.into())) {
             Some((passed, rest)) => (passed, rest.first()),
             None => (gates, None),
         };
