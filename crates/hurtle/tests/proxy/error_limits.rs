@@ -24,25 +24,6 @@ fn the_page_of_an_error_needs_no_second_place_and_no_second_request_of_a_rate() 
     assert!(answered(&mut client).0.starts_with("429 "), "the third request of two an hour");
 }
 
-/// A response that ends before its first byte is an error, too, whose page needs the place.
-#[test]
-fn the_page_of_a_broken_response_needs_no_second_place() {
-    let upstream = Upstream::new();
-    let limits = "concurrency = 1\nqueue = 9\nqueue_timeout = '1h'";
-    let server = Proxy::of_site(
-        "errors = { 502 = '/errors/502' }",
-        &format!("proxy = 'http://{}'\n{limits}", upstream.address),
-    );
-    let mut client = server.send(get("/x"));
-    let (mut peer, _) = upstream.next_request();
-    peer.send("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n");
-    drop(peer);
-    let (mut peer, head) = upstream.next_request();
-    assert!(head.starts_with("GET /errors/502 "), "{head}");
-    peer.send(response("200 OK", "", "our page"));
-    assert_eq!(answered(&mut client), ("502 Bad Gateway".to_owned(), "our page".to_owned()));
-}
-
 /// The limits of a rate behind the gate that refused the request have not counted it.
 #[test]
 fn the_page_of_a_request_that_no_rate_has_counted_counts() {
