@@ -75,14 +75,13 @@ fn an_upload_is_stored_in_its_directory_or_refused() {
         let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let mut command = Command::new(program);
         command.args(own).arg(address.port().to_string()).arg(&docroot).arg("1").arg(&inbox);
-        let _running = Running(command.spawn().unwrap());
+        let mut running = Running(command.spawn().unwrap());
+        while TcpStream::connect(address).is_err() {
+            assert_eq!(running.0.try_wait().unwrap(), None, "the application has ended");
+            thread::sleep(Duration::from_millis(10));
+        }
         let put = |name: &str| {
-            let mut socket = loop {
-                match TcpStream::connect(address) {
-                    Ok(socket) => break socket,
-                    Err(_) => thread::sleep(Duration::from_millis(10)),
-                }
-            };
+            let mut socket = TcpStream::connect(address).unwrap();
             let head = format!("PUT /up/{name} HTTP/1.1\r\nHost: a\r\nConnection: close");
             write!(socket, "{head}\r\nContent-Length: 2\r\n\r\nhi").unwrap();
             let mut response = String::new();

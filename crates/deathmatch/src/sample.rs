@@ -344,8 +344,8 @@ impl fmt::Display for Mark {
 pub struct Load {
     /// Length of the measured time, in seconds.
     pub seconds: f64,
-    /// Last part of it in which no request begins, in seconds: a slice of a closed loop waits for
-    /// its last responses.
+    /// Last part of it in which no request begins, in seconds: the slice of a closed loop waits
+    /// there for the responses that are due.
     #[serde(default)]
     pub draining_s: f64,
     /// Requests that should have been sent.

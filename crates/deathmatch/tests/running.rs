@@ -193,7 +193,7 @@ fn vs_has_no_verdict_on_a_server_that_dies_meanwhile() {
     let floor = env!("CARGO_BIN_EXE_deathmatch-floor");
     let command = format!("echo $$ > {} && exec {floor} {{port}} {{docroot}} 1", pid.display());
     let port = free_port().to_string();
-    let duel = Command::new(DEATHMATCH)
+    let mut duel = Command::new(DEATHMATCH)
         .args(["vs", &command, "floor", "-c", "2", "--budget", "60m", "--precision", "0.1%"])
         .args(["--tolerance", "50%", "--json", "--port", &port, "--out"])
         .arg(&out)
@@ -204,6 +204,7 @@ fn vs_has_no_verdict_on_a_server_that_dies_meanwhile() {
     // Enough cycles for an interval.
     let samples = || fs::read_to_string(out.join("samples.jsonl")).unwrap_or_default();
     while samples().lines().count() < 2 * 16 {
+        assert_eq!(duel.try_wait().unwrap(), None, "the duel has ended early");
         thread::sleep(Duration::from_millis(10));
     }
     let pid: i32 = fs::read_to_string(pid).unwrap().trim().parse().unwrap();

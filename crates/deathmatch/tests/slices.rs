@@ -22,12 +22,15 @@ fn a_connection_that_stalls_at_the_end_of_a_slice_agrees_with_littles_law() {
     let server = serve_with_a_stall();
     let job = job(server);
     let mut kept = Kept::new(&job).unwrap();
+    // A generator that does not run for a moment has its stall before the end of the slice.
+    let mut has_stalled = false;
     for _ in 0..3 {
         let load = kept.slice(job.duration).unwrap();
         assert!(load.replies > 1 && load.errors.total() == 0, "{load:?}");
-        assert!(load.seconds > job.duration.as_secs_f64() + 0.05, "it stalled: {load:?}");
+        has_stalled |= load.seconds > job.duration.as_secs_f64() + 0.05;
         assert_eq!(marks(&job, &load), [], "{load:?}");
     }
+    assert!(has_stalled, "no slice waited for a response at its end");
 }
 
 fn job(target: SocketAddr) -> Job {

@@ -128,8 +128,8 @@ impl Observer {
         self.connections += 1;
     }
 
-    /// Counts a response in time. The status of another one is not counted: the request has failed
-    /// once.
+    /// Counts a response in time. The status of a late one is not counted, because its request has
+    /// failed by the timeout.
     pub(super) fn reply(&mut self, which: usize, status: Option<Status>) {
         if let Some(status) = status {
             *self.statuses.entry(status).or_default() += 1;

@@ -9,8 +9,8 @@ use std::path::Path;
 /// (proc_pid_stat(5); it is not the timer's CONFIG_HZ).
 pub const TICKS_PER_SECOND: f64 = 100.0;
 
-/// User and system time are each truncated to whole ticks, at both looks: their sum may be this
-/// many too large.
+/// Ticks by which the sum of user and system time may be too large: each is truncated to whole
+/// ticks, at both looks.
 pub const TICKS_UNSURE: u64 = 2;
 
 /// A process at one moment.

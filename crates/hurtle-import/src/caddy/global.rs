@@ -31,7 +31,7 @@ const TUNING: &[&str] = &[
     "storage_clean_interval",
 ];
 
-/// Such options of `servers`.
+/// Options of `servers` that are for tuning: without them responses are the same.
 const TUNING_OF_LISTENERS: &[&str] = &[
     "enable_full_duplex",
     "keepalive_interval",

@@ -10,7 +10,7 @@ use crate::syntax::Directive;
 pub(super) const OF_SOME: &str = "hurtle has it for all listeners, and not all sites have these options in Caddy: write \
      one `servers` without an address";
 
-/// Options of listeners.
+/// The options that the listeners of the sites have, as far as they are alike.
 pub(super) enum Chosen<'d> {
     /// Those of all sites; `None`: they have none.
     OfAll(Option<&'d Directive>),

@@ -122,8 +122,8 @@ impl ResponseEdits {
         value
     }
 
-    /// Returns whether a rule of a path may give a response this value of a field, whatever its
-    /// type.
+    /// Returns whether a rule of a path may give a response of some media type this value of a
+    /// field.
     pub(crate) fn may_set(
         &self,
         name: &HeaderName,

@@ -35,11 +35,11 @@ pub struct Running {
 /// A message of a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WorkerMessage {
-    /// It accepts connections.
+    /// The worker accepts connections on all its listeners.
     Accepts,
-    /// It no longer does.
+    /// The worker has closed its listeners.
     Closed,
-    /// It has failed before it accepted connections, or since.
+    /// The worker has ended with an error.
     Failed,
 }
 
