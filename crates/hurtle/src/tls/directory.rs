@@ -3,13 +3,17 @@
 use std::fs::{self, DirBuilder, OpenOptions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
-use std::path::Path;
+use std::path::{self, Path};
 
 use nix::unistd::{User, fchown};
 use rustix::fs::OFlags;
 
 /// Bits of a mode that permit the group and others to write.
 const OTHERS_WRITE: u32 = 0o022;
+
+/// Bit of a mode that permits only the owner of an entry of a directory, and of the directory, to
+/// rename or remove that entry.
+const STICKY: u32 = 0o1000;
 
 /// Creates a directory with this mode, and those above it, for the user that this process of root
 /// will become. An existing directory of root becomes that user's only if no user but root can
@@ -50,14 +54,17 @@ fn create(user: &User, dir: &Path, mode: u32) -> io::Result<()> {
     }
 }
 
-/// `true`: the path has no links, and only root can write in the directories above its end.
+/// `true`: the path has no links, and no user but root can rename or replace a part of it. `/tmp`
+/// may be among the directories: in one with the sticky bit, root's entries are only root's to
+/// rename.
 fn is_reached_through_root_only(path: &Path) -> io::Result<bool> {
-    if fs::canonicalize(path)? != path {
-        return Ok(false);
-    }
-    for above in path.ancestors().skip(1) {
-        let metadata = fs::metadata(above)?;
-        if metadata.uid() != 0 || metadata.mode() & OTHERS_WRITE != 0 {
+    let path = path::absolute(path)?;
+    for (above, part) in path.ancestors().enumerate() {
+        let metadata = fs::symlink_metadata(part)?;
+        let can_others_rename =
+            metadata.mode() & OTHERS_WRITE != 0 && metadata.mode() & STICKY == 0;
+        let is_end = above == 0;
+        if !metadata.is_dir() || metadata.uid() != 0 || (!is_end && can_others_rename) {
             return Ok(false);
         }
     }
