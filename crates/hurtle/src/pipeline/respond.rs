@@ -97,7 +97,9 @@ pub(super) async fn respond_beside<T: Protocol>(
     finish(&mut answer, request, resolved, is_secure);
     let delimiter = match &answer.body {
         Body::Stream(stream) if !is_bodiless(answer.status) => {
-            match stream.exact_len().or(declared) {
+            // Trailers do not follow a body of a length that the client knows.
+            let takes_length = !(request.te_trailers && announces_trailers(&answer.fields));
+            match stream.exact_len().or(declared).filter(|_| takes_length) {
                 Some(len) => Delimiter::Length(len),
                 None if request.http10 => Delimiter::Close,
                 None => Delimiter::Chunked,
@@ -179,6 +181,12 @@ async fn begin_body(answer: &mut Answer, sends_body: bool) {
         })
         .await;
     }
+}
+
+/// Returns whether an application's response has trailers, as it should say (RFC 9110 section
+/// 6.6.2).
+fn announces_trailers(fields: &Fields) -> bool {
+    matches!(fields, Fields::Map(map) if map.contains_key(header::TRAILER))
 }
 
 /// Returns the next step of the connection after a truncated response. A body that ends with the

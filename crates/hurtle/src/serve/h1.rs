@@ -7,6 +7,7 @@ use hurtle_http::h1::head::{Progress, Scan};
 use hurtle_http::h1::{self, request};
 use hurtle_http::request::{Joined, ParseError, RequestHead};
 
+use super::{LINGER_MS_MAX, LINGER_SILENCE_MS_MAX};
 use crate::config::Schedule;
 use crate::pipeline::worker::Worker;
 use crate::pipeline::{Connection, Ended, Next, refuse, run_exchange};
@@ -28,11 +29,6 @@ const UNWAITED_MAX: u64 = 128;
 
 /// Empty lines before a request line that are ignored; Apache ignores as many.
 const EMPTY_LINES_MAX: u32 = 10;
-
-/// Maximum time to read from a closed connection, so that its peer can read the response, and
-/// maximum silence meanwhile, in milliseconds (RFC 9112 section 9.6).
-const LINGER_MS_MAX: u64 = 30_000;
-const LINGER_SILENCE_MS_MAX: u64 = 2_000;
 
 /// Time to wait for the first request of a connection while the server stops, in milliseconds.
 const FIRST_REQUEST_MS_MAX: u64 = 250;

@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use std::rc::Rc;
 
 use super::multiplexed::{self, Deadlines, Times, Verdict, ms};
+use super::{LINGER_MS_MAX, LINGER_SILENCE_MS_MAX};
 use crate::clock;
 use crate::clock::NEVER;
 use crate::config::Limits;
@@ -13,10 +14,6 @@ use crate::metrics::{LimitKind, Protocol};
 use crate::pipeline::worker::ConnectionSlot;
 use crate::protocol::h2::{Session, Shared};
 use crate::transport::{Input, Transport};
-
-/// Time for a peer to close after the last response, and again after the server's end, in
-/// milliseconds.
-const CLOSE_MS_MAX: u64 = 2_000;
 
 /// The deadlines of a connection.
 struct Clocks {
@@ -62,15 +59,17 @@ impl<T: Transport> Deadlines<Session<T>> for Clocks {
 
     fn next_check(&self, times: &Times) -> (u64, Due) {
         let Limits { head_timeout, idle_timeout, .. } = &times.worker.limits;
-        let finished = self.shared.pulse().finished_ms();
         let begun = self.shared.begun_ms().unwrap_or(NEVER);
-        let busy_ms = self.shared.pulse().ended_ms().max(times.seen_busy_ms);
+        let pulse = self.shared.pulse();
+        let busy_ms = pulse.ended_ms().max(times.seen_busy_ms);
         let idle_at_ms = match times.has_sent_goaway() {
-            true => busy_ms.max(times.goaway_ms).saturating_add(CLOSE_MS_MAX),
+            // The end of a response waits for the peer.
+            true if pulse.blocked_ms() != NEVER => NEVER,
+            true => self.linger(busy_ms.max(times.goaway_ms).max(pulse.unblocked_ms())),
             false => busy_ms.saturating_add(ms(*idle_timeout)),
         };
         [
-            (finished.saturating_add(CLOSE_MS_MAX), Due::Finished),
+            (self.linger(pulse.finished_ms()), Due::Finished),
             (self.stall(times).due_ms(), Due::Blocked),
             (begun.saturating_add(ms(*head_timeout)), Due::Unfinished),
             (idle_at_ms, Due::Idle),
@@ -106,6 +105,14 @@ impl<T: Transport> Deadlines<Session<T>> for Clocks {
 }
 
 impl Clocks {
+    /// Returns the end of the time for the peer to close, in milliseconds. It reads the last
+    /// response meanwhile: closing while it sends would reset the connection.
+    fn linger(&self, since_ms: u64) -> u64 {
+        let heard_ms = self.shared.pulse().heard_ms();
+        let silent_ms = since_ms.max(heard_ms).saturating_add(LINGER_SILENCE_MS_MAX);
+        silent_ms.min(since_ms.saturating_add(LINGER_MS_MAX))
+    }
+
     /// Returns the write schedule of the current stall.
     fn stall(&self, times: &Times) -> Stall {
         match self.shared.pulse().blocked_ms() {

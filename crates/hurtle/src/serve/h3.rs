@@ -8,6 +8,7 @@ use std::rc::Rc;
 
 use hurtle_http::h3::Code;
 
+use super::LINGER_SILENCE_MS_MAX;
 use super::multiplexed::{self, Deadlines, Times, Verdict, ms};
 use crate::clock;
 use crate::clock::NEVER;
@@ -17,9 +18,6 @@ use crate::metrics::{HandshakeFailure, LimitKind, Protocol, TlsVersion};
 use crate::pipeline::worker::{ConnectionSlot, Worker};
 use crate::protocol::h3::{Session, Shared};
 use crate::transport::quic::{Connection, ConnectionError, Event, Negotiated};
-
-/// Time for a peer to acknowledge the last responses after GOAWAY, in milliseconds.
-const CLOSE_MS_MAX: u64 = 2_000;
 
 /// Least time between the first GOAWAY and the final one, in milliseconds. Requests that were sent
 /// before the first one arrived are still accepted.
@@ -35,6 +33,10 @@ struct Clocks {
     began_ms: u64,
     /// `true` if the final GOAWAY was sent.
     has_left: bool,
+    /// Number of acknowledgements at the last check of those that the client owes, and the time of
+    /// that check in milliseconds.
+    acks: u64,
+    acked_ms: u64,
 }
 
 /// The reason for the next check of a connection.
@@ -69,7 +71,8 @@ pub(crate) async fn run<G>(
     };
     let session = Session::new(connection, negotiated, slot.worker().limits.head_bytes);
     let shared = Rc::clone(session.shared());
-    let clocks = Clocks { shared, began_ms: clock::now_ms(), has_left: false };
+    let began_ms = clock::now_ms();
+    let clocks = Clocks { shared, began_ms, has_left: false, acks: 0, acked_ms: 0 };
     Box::pin(multiplexed::run(session, clocks, Rc::new(slot))).await;
 }
 
@@ -128,10 +131,6 @@ impl Deadlines<Session> for Clocks {
 
     fn next_check(&self, times: &Times) -> (u64, Due) {
         let Limits { head_timeout, idle_timeout, .. } = &times.worker.limits;
-        let owing_ms = match self.has_left {
-            true => CLOSE_MS_MAX,
-            false => times.slot.write_stall_ms(&times.worker.limits),
-        };
         let begun = match self.shared.is_established() {
             true => self.shared.begun_ms().unwrap_or(NEVER),
             false => self.began_ms,
@@ -148,7 +147,7 @@ impl Deadlines<Session> for Clocks {
         let is_idle_due = !times.has_sent_goaway() || self.shared.streams() > 0;
         [
             (leave_ms, Due::Leave),
-            (self.shared.owing_ms().saturating_add(owing_ms), Due::Owing),
+            (self.owing_at_ms(times), Due::Owing),
             (begun.saturating_add(ms(*head_timeout)), Due::Unfinished),
             (if is_idle_due { busy_ms.saturating_add(idle_ms) } else { NEVER }, Due::Idle),
         ]
@@ -163,7 +162,8 @@ impl Deadlines<Session> for Clocks {
                 self.has_left = true;
                 session.leave_finally();
             }
-            Due::Owing => return Verdict::Drop,
+            Due::Owing if !self.has_acked() => return Verdict::Drop,
+            Due::Owing => {}
             Due::Unfinished if !self.shared.is_established() => {
                 session.close(Code::MISSING_SETTINGS, "no SETTINGS in time");
                 return Verdict::Drop;
@@ -187,6 +187,23 @@ impl Deadlines<Session> for Clocks {
 }
 
 impl Clocks {
+    /// Returns the time of the check whether the client acknowledges, in milliseconds.
+    fn owing_at_ms(&self, times: &Times) -> u64 {
+        let silence_ms = match self.has_left && self.shared.streams() == 0 {
+            true => LINGER_SILENCE_MS_MAX,
+            false => times.slot.write_stall_ms(&times.worker.limits),
+        };
+        self.shared.owing_ms().max(self.acked_ms).saturating_add(silence_ms)
+    }
+
+    /// Returns whether an acknowledgement has come since the last call. One on a slow path need not
+    /// be that of a whole response.
+    fn has_acked(&mut self) -> bool {
+        let acks = self.shared.connection().acks();
+        self.acked_ms = clock::now_ms();
+        acks != std::mem::replace(&mut self.acks, acks)
+    }
+
     fn goaway_wait_ms(&self) -> u64 {
         GOAWAY_MS_MIN.max(2 * ms(self.shared.connection().rtt()))
     }

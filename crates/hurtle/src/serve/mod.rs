@@ -18,6 +18,11 @@ use crate::pipeline::worker::ConnectionSlot;
 use crate::protocol::h1::H1;
 use crate::transport::{Input, Transport};
 
+/// Maximum time to read from a closed connection, so that its peer can read the response, and
+/// maximum silence meanwhile, in milliseconds (RFC 9112 section 9.6).
+const LINGER_MS_MAX: u64 = 30_000;
+const LINGER_SILENCE_MS_MAX: u64 = 2_000;
+
 /// Serves a cleartext connection to its end, with HTTP/1.1 or HTTP/2. `input` holds the bytes that
 /// were already read.
 pub(crate) async fn run<T: Transport>(

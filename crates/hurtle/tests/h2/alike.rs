@@ -211,6 +211,8 @@ fn applications() {
             with_large_body("the limit is for built-in handlers", "POST", "/echo", 200),
             row("no body to send back", "GET", "/echo", 200),
             row("an unknown length, with trailers", "GET", "/pieces\nte: trailers", 200),
+            row("a stated length, with announced trailers", "GET", "/sized\nte: trailers", 200),
+            row("a stated length, without trailers", "GET", "/sized", 200),
             row("the head of an unknown length", "HEAD", "/pieces", 200),
             row("early hints", "GET", "/hints", 200),
         ]
@@ -330,7 +332,7 @@ proxy = "http://127.0.0.1:1"
 #[test]
 fn trailers() {
     let server = Handlers::start(upstream());
-    for path in ["/pieces", "/proxy/chunked"] {
+    for path in ["/pieces", "/sized", "/proxy/chunked"] {
         let mut client = Client::connect(server.address());
         client.send(format!(
             "GET {path} HTTP/1.1\r\nHost: a\r\nTE: trailers\r\nConnection: TE, close\r\n\r\n"

@@ -120,6 +120,7 @@ cache = {{}}
             let server = server.mount("*", "/hello", tower::service_fn(hello)).unwrap();
             let server = server.mount("*", "/echo", tower::service_fn(echo)).unwrap();
             let server = server.mount("*", "/pieces", tower::service_fn(pieces)).unwrap();
+            let server = server.mount("*", "/sized", tower::service_fn(sized)).unwrap();
             server.mount("*", "/hints", tower::service_fn(hints)).unwrap()
         });
         Handlers { held, authority, _dir: dir }
@@ -174,6 +175,12 @@ impl Body for Pieces {
 
 async fn pieces(_: Request<RequestBody>) -> Result<Response<Pieces>, Infallible> {
     Ok(Response::new(Pieces(0)))
+}
+
+/// The length is stated, and the trailers are announced.
+async fn sized(_: Request<RequestBody>) -> Result<Response<Pieces>, Infallible> {
+    let response = Response::builder().header("content-length", "8").header("trailer", "x-sum");
+    Ok(response.body(Pieces(0)).unwrap())
 }
 
 async fn hints(request: Request<RequestBody>) -> Result<Response<String>, Infallible> {

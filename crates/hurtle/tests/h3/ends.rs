@@ -2,15 +2,17 @@
 
 use std::convert::Infallible;
 use std::fs;
+use std::net::{SocketAddr, UdpSocket};
 use std::sync::mpsc;
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http::{Request, Response};
 use hurtle::RequestBody;
 use quinn::ConnectionError;
 
-use crate::peer::{ask, begin, body, get, request};
+use crate::peer::{ask, begin, body, get, request, talk};
 use crate::server::Server;
 use crate::support::client::PATIENCE;
 
@@ -149,4 +151,52 @@ fn a_request_ends_with_its_connection() {
         connection.closed().await;
     });
     ended.1.recv_timeout(PATIENCE).expect("the handler goes on");
+}
+
+/// Passes datagrams on, those of the server one by one, each when the client has been silent for
+/// this long.
+fn slow_path(server: SocketAddr, pause: Duration) -> SocketAddr {
+    let [near, far] = [(); 2].map(|()| UdpSocket::bind("127.0.0.1:0").unwrap());
+    far.connect(server).unwrap();
+    far.set_nonblocking(true).unwrap();
+    near.set_read_timeout(Some(pause)).unwrap();
+    let address = near.local_addr().unwrap();
+    thread::spawn(move || {
+        let (mut bytes, mut client, begun) = ([0; 64 << 10], None, Instant::now());
+        while begun.elapsed() < PATIENCE {
+            if let Ok((len, from)) = near.recv_from(&mut bytes) {
+                client = Some(from);
+                let _ = far.send(&bytes[..len]);
+            } else if let (Some(client), Ok(len)) = (client, far.recv(&mut bytes)) {
+                let _ = near.send_to(&bytes[..len], client);
+            }
+        }
+    });
+    address
+}
+
+/// Regression: a client that had acknowledged a part of a response was given up, if QUIC held the
+/// rest of it.
+#[test]
+fn a_client_on_a_slow_path_gets_a_whole_response() {
+    let soon = Duration::from_millis(300);
+    let stall = Server::with(&[("a.txt", "")], |config| config.limits.write_stall = soon);
+    let last = Server::with(&[("a.txt", "")], |config| {
+        config.limits.requests_per_connection = Some(1);
+    });
+    let expect = |case, server: Server| {
+        let expected = vec![9; 50_000];
+        fs::write(server.dir.path("a.txt"), &expected).unwrap();
+        let path = slow_path(server.address, Duration::from_millis(25));
+        let received = talk(path, server.roots(), async |mut client| {
+            let mut exchange = ask(&mut client, "GET", "/a.txt", Bytes::new()).await;
+            exchange.recv_response().await.unwrap();
+            body(&mut exchange).await.map(|(bytes, _)| bytes.len())
+        });
+        assert_eq!(received.unwrap(), expected.len(), "{case}");
+    };
+    thread::scope(|scope| {
+        scope.spawn(|| expect("write_stall", stall));
+        scope.spawn(|| expect("the last request", last));
+    });
 }

@@ -169,6 +169,7 @@ impl<T: Transport> Session<T> {
             ready!(self.io.poll_fill(cx, &mut self.input, Fill::Body))?;
         }
         let n = self.input.bytes().len();
+        self.shared.pulse.heard(now_ms);
         self.shared.codec.borrow_mut().receive(self.input.bytes(), now_ms);
         self.input.consume(n);
         Poll::Ready(Ok(n))
@@ -183,7 +184,10 @@ impl<T: Transport> Session<T> {
         loop {
             match ready!(self.io.poll_fill(cx, &mut self.input, Fill::Body)) {
                 Ok(0) | Err(_) => return Poll::Ready(()),
-                Ok(n) => self.input.consume(n),
+                Ok(n) => {
+                    self.shared.pulse.heard(clock::now_ms());
+                    self.input.consume(n);
+                }
             }
         }
     }

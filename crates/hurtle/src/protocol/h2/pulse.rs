@@ -18,6 +18,10 @@ pub(crate) struct Pulse {
     insist: Cell<bool>,
     /// `true` if the connection ends with a reset, because the peer does not read.
     pub(super) abort: Cell<bool>,
+    /// Time at which bytes that had waited for the peer were taken; 0: none had.
+    unblocked_ms: Cell<u64>,
+    /// Time at which the peer last sent something; 0: nothing came.
+    heard_ms: Cell<u64>,
     /// Time at which the last byte was sent.
     finished_ms: Cell<u64>,
     sent: Cell<u64>,
@@ -34,6 +38,8 @@ impl Pulse {
             flushed: Cell::new(0),
             insist: Cell::new(false),
             abort: Cell::new(false),
+            unblocked_ms: Cell::new(0),
+            heard_ms: Cell::new(0),
             finished_ms: Cell::new(NEVER),
             sent: Cell::new(0),
             streams: Cell::new(0),
@@ -44,6 +50,21 @@ impl Pulse {
     /// Returns the time since which the peer has read nothing; `NEVER`: no bytes wait.
     pub(crate) fn blocked_ms(&self) -> u64 {
         self.blocked_ms.get()
+    }
+
+    /// Returns the time at which bytes that had waited for the peer were taken.
+    pub(crate) fn unblocked_ms(&self) -> u64 {
+        self.unblocked_ms.get()
+    }
+
+    /// Returns the time at which the peer last sent something.
+    pub(crate) fn heard_ms(&self) -> u64 {
+        self.heard_ms.get()
+    }
+
+    /// Records that the peer sent something.
+    pub(super) fn heard(&self, now_ms: u64) {
+        self.heard_ms.set(now_ms);
     }
 
     /// Returns the time since which only the peer's end is awaited.
@@ -103,7 +124,9 @@ impl Pulse {
         match written {
             Poll::Ready(Ok(n)) => {
                 self.sent.set(self.sent.get() + *n as u64);
-                self.blocked_ms.set(NEVER);
+                if self.blocked_ms.replace(NEVER) != NEVER {
+                    self.unblocked_ms.set(clock::now_ms());
+                }
             }
             Poll::Ready(Err(_)) => {}
             Poll::Pending => {

@@ -169,10 +169,10 @@ impl Shared {
     }
 
     fn wrote_all(&self, id: u64, is_last: bool) {
-        if is_last {
+        // Nobody acknowledges a response that was cancelled before.
+        if is_last && self.connection.finish(stream_id(id)).is_ok() {
             self.unacknowledged.borrow_mut().insert(id);
             self.moved_ms.set(clock::now_ms());
-            self.connection.finish(stream_id(id));
         }
     }
 

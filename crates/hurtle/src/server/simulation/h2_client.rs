@@ -2,12 +2,14 @@
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use bytes::Bytes;
 use h2::client::SendRequest;
 use http::Request;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::{Instant, Sleep, sleep};
 
 use super::Conditions;
 use super::client::check_time;
@@ -19,15 +21,34 @@ use crate::transport::memory::Memory;
 /// The client's budget for small DATA frames, in bytes.
 const SMALL_FRAMES_BYTES_MAX: usize = 64 << 20;
 
-struct Io(Memory);
+/// Most bytes that a slow client reads at once.
+const SLOW_READ_BYTES_MAX: usize = 16 << 10;
+
+/// Windows of a slow client, in bytes.
+const WINDOW_BYTES: u32 = 1 << 20;
+
+/// The client's end, and the pause before its next read.
+struct Io(Memory, Option<Pin<Box<Sleep>>>);
+
+/// Pause of a slow client before each read.
+const PAUSE: Duration = Duration::from_millis(1_500);
 
 impl AsyncRead for Io {
     fn poll_read(
-        self: Pin<&mut Self>,
+        mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         into: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        let read = self.0.poll_read(cx, into.initialize_unfilled());
+        let Io(memory, pause) = &mut *self;
+        let mut len_max = into.remaining();
+        if let Some(pause) = pause {
+            ready!(pause.as_mut().poll(cx));
+            len_max = len_max.min(SLOW_READ_BYTES_MAX);
+        }
+        let read = memory.poll_read(cx, into.initialize_unfilled_to(len_max));
+        if let (Poll::Ready(_), Some(pause)) = (&read, pause) {
+            pause.as_mut().reset(Instant::now() + PAUSE);
+        }
         read.map_ok(|n| into.advance(n))
     }
 }
@@ -62,7 +83,7 @@ pub(super) async fn send_requests(
     // The server forwards small pieces as small frames. With the default budget the client would
     // close the connection.
     client.data_frame_budget(SMALL_FRAMES_BYTES_MAX);
-    let (sender, connection) = match client.handshake(Io(io)).await {
+    let (sender, connection) = match client.handshake(Io(io, None)).await {
         Ok(connected) => connected,
         Err(e) if conditions.is_reliable() => return Err(format!("no connection: {e}")),
         Err(_) => return Ok(()),
@@ -84,6 +105,18 @@ pub(super) async fn send_requests(
         result = result.and(task.await.unwrap_or_else(|e| Err(e.to_string())));
     }
     result = result.and(check_time(conditions, begun_ms));
+    let _ = connection_task.await;
+    result
+}
+
+/// Sends one request and reads its response slowly, with windows larger than the response.
+pub(super) async fn read_slowly(io: Memory, request: &TestRequest) -> Result<(), String> {
+    let mut client = h2::client::Builder::new();
+    client.initial_window_size(WINDOW_BYTES).initial_connection_window_size(WINDOW_BYTES);
+    let io = Io(io, Some(Box::pin(sleep(PAUSE))));
+    let (sender, connection) = client.handshake(io).await.map_err(|e| e.to_string())?;
+    let connection_task = tokio::task::spawn_local(connection);
+    let result = exchange(sender, request).await.map_err(|e| e.to_string())?;
     let _ = connection_task.await;
     result
 }

@@ -132,11 +132,19 @@ impl Simulator {
         let services = Services::on(disk, compressor, settings, None, None, orders).unwrap();
         let apps = vec![MountedApp { site: 0, app: app::app(seed, conditions) }];
         let base = WorkerBase::new(Arc::clone(&services), Arc::default(), apps);
-        WorkerThread::new(base.worker(&services.settings(), None))
+        let thread = WorkerThread::new(base.worker(&services.settings(), None));
+        let deadlines = Rc::clone(&thread.worker().deadlines);
+        rt::spawn(async move { deadlines.sweep().await });
+        thread
     }
 
     /// Runs one seed; `is_printed`: prints every event.
     fn run(&self, seed: u64, is_printed: bool) -> Outcome {
+        Simulator::run_task(self.simulate(seed), is_printed)
+    }
+
+    /// Runs a task in simulated time.
+    fn run_task(task: impl Future<Output = Vec<String>>, is_printed: bool) -> Outcome {
         let mut runtime = Builder::new_current_thread();
         let runtime = runtime.enable_time().start_paused(true);
         let runtime = runtime.build_local(LocalOptions::default()).unwrap();
@@ -144,7 +152,7 @@ impl Simulator {
         PANICS.set(0);
         let mut failures = runtime.block_on(async {
             simulated::begin();
-            self.simulate(seed).await
+            task.await
         });
         // Excludes events of dropping the runtime, whose order is not defined.
         let events = memory::trace_hash();
@@ -167,8 +175,6 @@ impl Simulator {
         ]);
         simulated::set_disks(SimulatedDisks::new(Random::new(seed, 1), conditions));
         let thread = self.worker(seed, conditions);
-        let deadlines = Rc::clone(&thread.worker().deadlines);
-        rt::spawn(async move { deadlines.sweep().await });
         memory::set_dial(Some(dialer(seed, conditions)));
         let mut clients = Vec::new();
         for number in 0..random.within(1, CLIENTS_MAX) {
@@ -198,6 +204,16 @@ impl Simulator {
             failures.push(format!("{} connections are still open", thread.open.get()));
         }
         failures
+    }
+
+    async fn serve_slow_client(&self, seed: u64) -> Vec<String> {
+        let thread = self.worker(seed, Conditions::Instant);
+        let mut random = Random::new(seed, 0);
+        let (server_end, client_end) = Memory::pair("slow", &mut random, Default::default());
+        let slot = ConnectionSlot::new(&thread, Rc::default());
+        rt::spawn(serve::run(server_end, Input::default(), None, slot));
+        let result = h2_client::read_slowly(client_end, &TestRequest::large()).await;
+        result.err().into_iter().collect()
     }
 }
 
@@ -328,6 +344,19 @@ fn simulation_clients_get_complete_responses_or_a_clear_failure() {
     });
     let writes = [disks::WRITES.load(Relaxed), disks::REFUSED_WRITES.load(Relaxed)];
     assert!(writes.iter().all(|count| *count > SEEDS / 100), "kept bodies: {writes:?} writes");
+}
+
+/// Regression: two seconds after GOAWAY the connection was closed, although the client was reading.
+#[test]
+fn simulation_a_slow_client_gets_the_whole_last_response() {
+    count_panics();
+    let mut simulator = Simulator::new("slow");
+    let config = Arc::get_mut(&mut simulator.config).unwrap();
+    config.limits.requests_per_connection = Some(1);
+    for seed in 0..50 {
+        let outcome = Simulator::run_task(simulator.serve_slow_client(seed), false);
+        assert_eq!(outcome.failures, Vec::<String>::new(), "seed {seed}");
+    }
 }
 
 #[test]

@@ -215,6 +215,11 @@ impl Connection {
         self.proto.borrow().rtt()
     }
 
+    /// Returns the number of acknowledgements that have come (RFC 9000 section 19.3).
+    pub(crate) fn acks(&self) -> u64 {
+        self.proto.borrow().stats().frame_rx.acks
+    }
+
     /// Has the client show that it is alive (PING).
     pub(crate) fn ping(&self) {
         self.proto.borrow_mut().ping();

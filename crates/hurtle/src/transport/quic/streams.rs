@@ -90,10 +90,13 @@ impl Connection {
     }
 
     /// Ends the stream after the queued bytes.
-    pub(crate) fn finish(&self, id: StreamId) {
-        // The client may have stopped it.
-        let _ = self.proto.borrow_mut().send_stream(id).finish();
+    ///
+    /// # Errors
+    /// The stream is closed.
+    pub(crate) fn finish(&self, id: StreamId) -> Result<(), StreamGone> {
+        let finished = self.proto.borrow_mut().send_stream(id).finish();
         self.wake();
+        finished.map_err(|_| StreamGone)
     }
 
     /// Abandons sending on the stream (RESET_STREAM).
