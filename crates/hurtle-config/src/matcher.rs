@@ -225,8 +225,10 @@ impl Matcher {
     /// Returns whether the request meets the conditions that are not about its path.
     fn admits(&self, request: &MatchedRequest<'_>) -> bool {
         let head = request.head;
-        let method = head.method_text();
-        (self.methods.is_empty() || self.methods.iter().any(|known| known.as_bytes() == method))
+        // An extended CONNECT has two: the one it has over HTTP/1.1, and its own.
+        let methods = [head.method_text(), head.method.as_bytes()];
+        (self.methods.is_empty()
+            || self.methods.iter().any(|known| methods.contains(&known.as_bytes())))
             && (self.hosts.is_empty() || self.admits_host(head))
             && is_in(request.client, &self.clients)
             && is_in(request.peer, &self.peers)

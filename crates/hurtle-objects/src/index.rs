@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::slot::Slot;
+use crate::slot::{Body, Slot};
 use crate::{Failure, Kind, Version};
 
 /// Maximum number of descriptions without bytes. They are apart, so that requests for names that do
@@ -119,6 +119,26 @@ impl Index {
         inner.remove(slot.id);
         inner.partial.insert(slot.id, Held { slot: Arc::clone(slot), tick, bytes });
         Ok(evicted)
+    }
+
+    /// Gives back bytes that were reserved for a part of an unfinished object, and did not come.
+    pub(crate) fn release(&self, slot: &Arc<Slot>, bytes: u64) {
+        let mut inner = self.lock();
+        let own =
+            inner.partial.slots.get(&slot.id).is_some_and(|held| Arc::ptr_eq(&held.slot, slot));
+        if own && let Some(held) = inner.partial.remove(slot.id) {
+            let bytes = held.bytes.saturating_sub(bytes.max(OBJECT_BYTES_MIN));
+            inner.partial.insert(slot.id, Held { bytes, ..held });
+        }
+    }
+
+    /// Has the store asked again about an object by the next request, because it has changed. An
+    /// unfinished one is forgotten.
+    pub(crate) fn expire(&self, slot: &Arc<Slot>) {
+        slot.expire();
+        if let Body::Absent = slot.body() {
+            self.empty(slot);
+        }
     }
 
     /// Notes that an object is whole.
@@ -240,7 +260,7 @@ mod tests {
 
     use super::*;
     use crate::partial::Partial;
-    use crate::slot::{Body, Known, Meta};
+    use crate::slot::{Known, Meta};
 
     /// Opens an unfinished object.
     fn open(index: &Index, id: u128) -> Weak<Partial> {

@@ -357,8 +357,11 @@ impl Shared {
                     Some((meta, frames)) => (Known::Present(meta), Some(frames)),
                     None => (Known::Missing, None),
                 };
-                if let Some(old) = slot.describe(known.clone()) {
+                let old = slot.describe(known.clone());
+                if let Body::Absent = slot.body() {
                     self.index.empty(slot);
+                }
+                if let Some(old) = old {
                     self.remove(vec![(slot.id, old)]).await;
                 }
                 if let (true, Some(frames), Known::Present(meta)) = (fetches, frames, &known) {

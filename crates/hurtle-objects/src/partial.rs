@@ -231,7 +231,7 @@ impl Arrival {
         if let Err(failure) = &result {
             self.shared.log(&self.partial.location, failure);
             if is_final(failure) {
-                self.partial.slot.expire();
+                self.shared.index.expire(&self.partial.slot);
             }
         }
         let has_failed = result.is_err();
@@ -241,8 +241,7 @@ impl Arrival {
             if let Err(failure) = self.finish().await {
                 self.partial.lock().broken = Some(failure.clone());
                 self.shared.log(&self.partial.location, &failure);
-                self.partial.slot.expire();
-                self.shared.index.empty(&self.partial.slot);
+                self.shared.index.expire(&self.partial.slot);
             }
         } else if has_failed && self.partial.has_nothing() {
             // The slot would keep the file open.
@@ -263,6 +262,22 @@ impl Arrival {
         let len = range.end - range.start;
         let evicted = shared.index.reserve(&partial.slot, len)?;
         shared.remove(evicted).await;
+        let received = self.receive_reserved(range, frames, progress).await;
+        if received.is_err() {
+            // The next attempt reserves them again.
+            shared.index.release(&partial.slot, len);
+        }
+        received
+    }
+
+    async fn receive_reserved(
+        &self,
+        range: Range<u64>,
+        frames: Option<Frames>,
+        progress: &watch::Sender<Progress>,
+    ) -> Result<(), Failure> {
+        let (partial, shared) = (&self.partial, &self.shared);
+        let len = range.end - range.start;
         let mut frames = match frames {
             Some(frames) => frames,
             None => self.request(&range).await?,

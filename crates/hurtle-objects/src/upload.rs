@@ -260,7 +260,7 @@ impl Shared {
     fn forget(&self, location: &Path) {
         self.forget_listings();
         if let Some(slot) = self.index.find(self.id(location)) {
-            slot.expire();
+            self.index.expire(&slot);
         }
     }
 

@@ -129,6 +129,9 @@ pub struct RequestHead<'a> {
     /// Names of the fields that this server has set, in any spelling. A client must neither send
     /// them in trailers nor have them removed by Connection.
     pub own_fields: &'a [HeaderName],
+    /// True if some of these fields name the client, so that a response to this request is not for
+    /// others.
+    pub is_identified: bool,
 }
 
 impl<'a> RequestHead<'a> {
@@ -184,6 +187,7 @@ impl<'a> RequestHead<'a> {
             field_count: 0,
             section: None,
             own_fields: &[],
+            is_identified: false,
         })
     }
 }

@@ -161,14 +161,19 @@ impl Flight {
     }
 
     /// Marks the key as uncacheable for [`UNCACHEABLE_MS`] and releases the waiting requests. Used
-    /// if the response may not be stored, since the next one is probably similar.
-    pub(crate) fn refuse(self, now_ms: u64) {
+    /// if the response may not be stored, since the next one is probably similar. `stale`: the
+    /// stored response that the request was to validate. It is removed unless it is fresh, because
+    /// any client can ask to validate that.
+    pub(crate) fn refuse(self, now_ms: u64, stale: Option<&Arc<Stored>>) {
+        let outdated = stale.filter(|stored| !stored.head.is_fresh(now_ms));
         let charge = self.cache.reserve(SLOT_BYTES + self.key.len() as u64);
         let (pending, removed) = {
             let mut shard = self.cache.shard(&self.key);
             let pending = shard.end_fetch(&self.name, self.id);
             let removed = match (&pending, charge) {
-                (Some(_), Some(charge)) => shard.refuse(&self.key, now_ms + UNCACHEABLE_MS, charge),
+                (Some(_), Some(charge)) => {
+                    shard.refuse(&self.key, now_ms + UNCACHEABLE_MS, outdated, charge)
+                }
                 _ => Vec::new(),
             };
             (pending, removed)

@@ -377,7 +377,7 @@ mod tests {
         let Join::Lead(flight) = cache.join(b"a", RequestFields::NONE, 0, &nothing) else {
             panic!("another request leads the fetch")
         };
-        flight.refuse(1_000);
+        flight.refuse(1_000, None);
         assert_eq!(entries(&cache), 0, "there is a key, and no response");
         let joined = cache.join(b"a", RequestFields::NONE, 1_000, &nothing);
         assert!(matches!(joined, Join::Retry), "the look-up is outdated: {joined:?}");

@@ -169,16 +169,21 @@ impl Shard {
         removed
     }
 
-    /// Marks a key as uncacheable. Returns removed responses.
+    /// Marks a key as uncacheable for requests that no stored response answers. Returns the removed
+    /// response, which is `outdated`.
     pub(super) fn refuse(
         &mut self,
         key: &Arc<[u8]>,
         until_ms: u64,
+        outdated: Option<&Arc<Stored>>,
         charge: Charge,
     ) -> Vec<Arc<Stored>> {
         let slot = self.slot(key, charge);
         slot.uncacheable_until_ms = until_ms;
-        let removed = std::mem::take(&mut slot.variants);
+        let is_outdated = |stored: &mut Arc<Stored>| {
+            outdated.is_some_and(|outdated| Arc::ptr_eq(stored, outdated))
+        };
+        let removed: Vec<_> = slot.variants.extract_if(.., is_outdated).collect();
         self.responses -= removed.len();
         removed
     }

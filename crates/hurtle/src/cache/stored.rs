@@ -71,6 +71,10 @@ impl Head {
         self.age_ms.saturating_add(now_ms.saturating_sub(self.received_ms)) / 1_000
     }
 
+    pub(crate) fn is_fresh(&self, now_ms: u64) -> bool {
+        self.age(now_ms) < self.freshness.lifetime
+    }
+
     /// Returns whether the response matches a request with these fields (RFC 9111 section 4.1).
     pub(crate) fn answers(&self, fields: RequestFields<'_>) -> bool {
         self.selected.iter().all(|(name, value)| is_selecting(fields, name, value.as_deref()))

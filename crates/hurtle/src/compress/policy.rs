@@ -179,7 +179,7 @@ impl ResponseFacts {
         };
         if !is_whole
             || self.is_fixed
-            || self.len.is_some_and(|len| len < config.min_bytes)
+            || self.len.is_some_and(|len| len < config.min_bytes.max(1))
             || !self.media_type.as_ref().is_some_and(is_covered)
         {
             return Decision::Leave;

@@ -97,7 +97,7 @@ fn fill(
             out.extend_from_slice(path);
             query.into_iter().for_each(|query| out.extend([b"?", query].concat()));
         }
-        Variable::Method => out.extend_from_slice(request.head.method.as_bytes()),
+        Variable::Method => out.extend_from_slice(request.head.method_text()),
         Variable::ServerPort => {
             out.extend(
                 request.client.port.map(|port| port.to_string()).unwrap_or_default().bytes(),

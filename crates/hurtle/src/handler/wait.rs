@@ -60,11 +60,10 @@ impl Waits {
         goes_on
     }
 
-    /// The upstream has read something, which restarts its time to respond.
+    /// The upstream has read something, after which it has this time to respond, at least.
     pub(super) fn refresh(&self, within_ms: u64) {
-        if self.read_by_ms.get() != NEVER {
-            self.read_by_ms.set(clock::now_ms().saturating_add(within_ms));
-        }
+        let by_ms = clock::now_ms().saturating_add(within_ms);
+        self.read_by_ms.set(self.read_by_ms.get().max(by_ms));
     }
 
     /// Runs `work` until the deadline. `None`: it has passed.
@@ -103,5 +102,26 @@ impl RunningDeadline<'_> {
 impl Drop for RunningDeadline<'_> {
     fn drop(&mut self) {
         self.0.set(NEVER);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Regression: a message of a client cut the longest pause of the response to `send_timeout`.
+    #[test]
+    fn progress_extends_a_deadline_and_never_shortens_it() {
+        let waits = Waits::default();
+        waits.refresh(1_000);
+        assert_eq!(waits.due_ms(), NEVER, "nothing is awaited");
+        let reading = waits.read(3_600_000);
+        let due_ms = waits.due_ms();
+        waits.refresh(30_000);
+        assert_eq!(waits.due_ms(), due_ms);
+        waits.refresh(7_200_000);
+        assert!(waits.due_ms() > due_ms);
+        drop(reading);
+        assert_eq!(waits.due_ms(), NEVER);
     }
 }

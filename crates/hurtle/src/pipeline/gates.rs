@@ -92,7 +92,9 @@ impl Granted {
     pub(super) fn head<'a>(&'a self, request: &RequestHead<'a>) -> RequestHead<'a> {
         match &self.fields {
             None => request.clone(),
-            Some((lines, own)) => RequestHead { own_fields: own, ..with_fields(request, lines) },
+            Some((lines, own)) => {
+                RequestHead { own_fields: own, is_identified: true, ..with_fields(request, lines) }
+            }
         }
     }
 

@@ -16,7 +16,7 @@ use super::commit::Conditions;
 use super::error::UploadError;
 use super::name::Target;
 use super::unfinished::Unfinished;
-use super::{PIECE_BYTES, Pace, Uploads};
+use super::{PIECE_BYTES, PIECE_FRAMES_MAX, Pace, Uploads};
 use crate::answer::Answer;
 use crate::body::RequestBody;
 use crate::rt;
@@ -159,7 +159,7 @@ impl FormReader {
         // A client may send single bytes, so the length is counted, not added up each time.
         let (mut piece, mut len) = (Vec::new(), 0);
         let piece_bytes = self.pace.piece_bytes(PIECE_BYTES) as u64;
-        while len < piece_bytes {
+        while len < piece_bytes && piece.len() < PIECE_FRAMES_MAX {
             match self.event().await? {
                 Some(Event::Data(data)) => {
                     len += data.len() as u64;

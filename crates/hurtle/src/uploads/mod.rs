@@ -61,6 +61,10 @@ pub(crate) use sweep::{expire, sweep};
 /// holds two.
 const PIECE_BYTES: usize = 256 << 10;
 
+/// Maximum number of frames of a piece: a client may send single bytes, each of which takes some 60
+/// bytes of memory.
+const PIECE_FRAMES_MAX: usize = 1_024;
+
 /// Number of pieces per second under a rate limit, so that the transfer is even.
 const PIECES_PER_SECOND: u64 = 8;
 
@@ -379,7 +383,7 @@ impl PieceReader {
     ) -> Result<Vec<Bytes>, UploadError> {
         let mut piece = Vec::new();
         let (mut len, mut since_ms) = (0, 0);
-        while len < self.pace.piece_bytes(PIECE_BYTES) {
+        while len < self.pace.piece_bytes(PIECE_BYTES) && piece.len() < PIECE_FRAMES_MAX {
             let frame = poll_fn(|cx| Pin::new(&mut *body).poll_frame(cx));
             let frame = if self.is_resumable && len > 0 {
                 let gathered_ms = clock::now_ms().saturating_sub(since_ms);

@@ -143,3 +143,24 @@ fn a_program_may_map_files_beyond_its_memory_and_the_log_names_the_limit() {
         .is_empty()
     });
 }
+
+/// Regression: a program that had sent its head was killed while it waited for a slow upload.
+#[test]
+fn a_program_with_a_head_waits_for_a_slow_upload() {
+    let dir = Dir::new(&[]);
+    dir.program("bin/echo.sh", "#!/bin/sh\nprintf 'Content-Type: a/b\\n\\n'\nexec cat\n");
+    let text = HANGS.replace("wait", "printf 'Content-Type: a/b\\n\\npart'\nwait");
+    dir.program("bin/pauses.sh", &text);
+    let server = server(&dir, "read_timeout = \"300ms\"");
+    let mut client =
+        server.send("POST /cgi-bin/echo.sh HTTP/1.1\r\nHost: a\r\nContent-Length: 6\r\n\r\none");
+    client.head();
+    assert_eq!(client.chunk(), "one");
+    // The time limit of another program passes.
+    let mut other = server.send("GET /cgi-bin/pauses.sh HTTP/1.1\r\nHost: a\r\n\r\n");
+    other.head();
+    assert_eq!(other.chunk(), "part");
+    other.expect_early_end(1, "a pause");
+    client.send("two");
+    assert_eq!(client.chunks(), b"two");
+}

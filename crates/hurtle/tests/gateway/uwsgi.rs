@@ -127,6 +127,24 @@ fn a_body_that_ends_before_its_length_is_cut() {
     client.expect_early_end(10, "an application that stops");
 }
 
+/// Regression: the half that came was a complete response for the client.
+#[test]
+fn a_compressed_body_that_ends_before_its_length_is_cut() {
+    let upstream = Upstream::new();
+    let server = server(&upstream, "compress = true");
+    let mut client = server.send("GET / HTTP/1.1\r\nHost: a\r\nAccept-Encoding: gzip\r\n\r\n");
+    let (mut application, _) = receive(&upstream);
+    let half = "half".repeat(10_000);
+    application.send(format!(
+        "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 80000\r\n\r\n{half}"
+    ));
+    drop(application);
+    let head = client.head();
+    assert!(head.contains("Content-Encoding: gzip\n"), "{head}");
+    // A complete one leaves the connection open.
+    client.expect_early_end(80_000, "an application that stops");
+}
+
 #[test]
 fn a_request_that_the_protocol_cannot_carry_is_431() {
     let upstream = Upstream::new();

@@ -59,6 +59,22 @@ fn frames_over_http1() {
     assert_eq!(client.chunks(), expected(b"message"));
 }
 
+/// Regression: the response had no length, so that the client waited for the connection's end.
+#[test]
+fn a_call_without_a_message_ends_over_http1() {
+    let upstream = Upstream::start(100, answer);
+    let proxy = proxy(&upstream);
+    let mut client = proxy.connect();
+    for _ in 0..2 {
+        client.send(post("/only", "application/grpc-web+proto", &framed(b"")));
+        let head = client.head().to_lowercase();
+        assert!(
+            head.contains("grpc-status: 5\n") && head.contains("content-length: 0\n"),
+            "{head}"
+        );
+    }
+}
+
 #[test]
 fn base64_over_http1_in_any_pieces() {
     let upstream = Upstream::start(100, answer);

@@ -251,14 +251,37 @@ fn conditions_of_a_websocket_hold_for_a_stream() {
                 respond = 'no'\ndeny = '127.0.0.0/8'\n\
                 [[site.mount]]\npath = '/b'\nrespond = 'plain'\n\
                 [[site.mount]]\npath = '/b'\nmatch = { method = 'GET' }\nrespond = 'no'\n\
+                deny = '127.0.0.0/8'\n\
+                [[site.mount]]\npath = '/c'\nrespond = 'plain'\n\
+                [[site.mount]]\npath = '/c'\nmatch = { method = 'CONNECT' }\nrespond = 'no'\n\
                 deny = '127.0.0.0/8'\n";
     let config = check(text, Path::new("/nowhere/hurtle.toml")).unwrap();
     let server = RunningServer::start(config, |server| server);
-    for path in ["/a", "/b"] {
+    for path in ["/a", "/b", "/c"] {
         // The table of a connection would have the status of the first response.
         let mut wire = Wire::begin(server.address, &[]);
         wire.send(&connect(1, path, "websocket"));
         let head = wire.next_of(HEADERS);
         assert!(head.payload.starts_with(FORBIDDEN), "{path}: {head:?}");
     }
+}
+
+/// Regression: it got CONNECT, for which it may have another rule.
+#[test]
+fn an_authentication_server_gets_the_method_of_http_1() {
+    let auth = TcpListener::bind("127.0.0.1:0").unwrap();
+    let text = format!(
+        "[[site]]\n[[site.mount]]\nrespond = 'in'\nauth = 'forward'\nforward = 'http://{}/'\n",
+        auth.local_addr().unwrap()
+    );
+    let config = check(&text, Path::new("/nowhere/hurtle.toml")).expect(&text);
+    let server = RunningServer::start(config, |server| server);
+    let mut wire = Wire::begin(server.address, &[]);
+    wire.send(&connect(1, "/ws", "websocket"));
+    let (mut peer, _) = auth.accept().unwrap();
+    let head = head_of(&mut peer);
+    assert!(head.contains("\r\nX-Forwarded-Method: GET\r\n"), "{head}");
+    peer.write_all(b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n").unwrap();
+    let head = wire.next_of(HEADERS);
+    assert!(head.payload.starts_with(FORBIDDEN), "{head:?}");
 }

@@ -6,6 +6,9 @@ use crate::child::eventually;
 use crate::proxy::Fault;
 use crate::store::{Bucket, content};
 
+/// Bytes of the parts in which large objects are fetched.
+const CHUNK: usize = 4 << 20;
+
 /// Settings with which a test need not wait long.
 const SHORT: &str = "timeout = \"1s\"\nrevalidate = \"50ms\"";
 
@@ -144,4 +147,22 @@ fn a_store_that_is_down_leaves_the_cache() {
     let store = format!("{SHORT}\nstale = \"0s\"");
     let server = bucket.serve(&store, "sidecars = false");
     eventually("it is too old", || server.get("/a.txt").status == 502);
+}
+
+/// Regression: each failed part of an object was counted as bytes of the cache, so that requests
+/// during an outage evicted all objects.
+#[test]
+fn parts_that_fail_take_no_room() {
+    let large = content(3 * CHUNK);
+    let Some(bucket) = Bucket::new(&[("a.txt", b"kept"), ("large.bin", &large)]) else { return };
+    let server = bucket.serve("cache_bytes = \"64 MiB\"", "sidecars = false");
+    assert_eq!(server.get("/a.txt").text(), "kept");
+    eventually("the object is whole", || bucket.whole().len() == 1);
+    assert_eq!(server.get("/large.bin\nRange: bytes=0-9").body, large[..10]);
+    bucket.proxy.always("", Fault::Reset);
+    let second = format!("/large.bin\nRange: bytes={CHUNK}-{}", CHUNK + 9);
+    for _ in 0..20 {
+        assert_eq!(server.get(&second).status, 502);
+    }
+    assert_eq!(server.get("/a.txt").text(), "kept");
 }

@@ -107,6 +107,8 @@ fn an_unhealthy_upstream_gets_no_requests() {
     let (mut third, _) = upstream.next_request();
     let (head, _) = proxy.send(GET).answer();
     assert!(head.starts_with("HTTP/1.1 503 ") && head.contains("Retry-After"), "{head}");
+    // An interim response is no answer (RFC 9110 section 15.2).
+    third.send("HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n");
     third.send("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
     drop(third);
     let (_fourth, _) = upstream.next_request();

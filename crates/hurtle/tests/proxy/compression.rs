@@ -168,3 +168,16 @@ fn a_body_that_breaks_off_is_not_completed() {
     let _ = client.stream.read_to_end(&mut rest);
     assert!(!rest.ends_with(b"0\r\n\r\n"), "a client notices: {rest:?}");
 }
+
+/// Regression: it had Content-Encoding, and no length.
+#[test]
+fn an_empty_body_is_not_compressed() {
+    let upstream = Upstream::new();
+    let mount = format!("proxy = \"http://{}\"\ncompress = true", upstream.address);
+    let proxy = Proxy::of("[compress]\nmin_bytes = 0\n", &mount);
+    let mut client = proxy.send(get("gzip"));
+    let (mut peer, _) = upstream.next_request();
+    peer.send("HTTP/1.1 200 OK\r\nContent-Type: text/css\r\nContent-Length: 0\r\n\r\n");
+    let head = client.head();
+    assert!(head.contains("Content-Length: 0\n") && !head.contains("Encoding: gzip"), "{head}");
+}

@@ -93,7 +93,12 @@ fn a_named_file_is_sent_with_ranges_and_conditions() {
     let (head, body) = answer(&mut client, &upstream, part, named);
     assert!(head.starts_with("HTTP/1.1 206 ") && head.contains("Content-Range: bytes 2-4/10\n"));
     assert!(head.contains("Set-Cookie: a\n"), "{head}");
+    // RFC 9110 section 15.3.7: a part has the fields of the whole.
+    assert!(head.contains("Content-Type: a/b\n"), "{head}");
     assert_eq!(body, "234");
+    let parts = "GET / HTTP/1.1\r\nHost: a\r\nRange: bytes=0-0,9-9\r\n\r\n";
+    let (head, _) = answer(&mut client, &upstream, parts, named);
+    assert!(head.contains("Content-Type: multipart/byteranges;"), "{head}");
 
     let known = format!("GET / HTTP/1.1\r\nHost: a\r\nIf-None-Match: {tag}\r\n\r\n");
     let (head, _) = answer(&mut client, &upstream, &known, named);
@@ -118,9 +123,14 @@ fn a_named_file_is_beneath_the_root() {
     let private = root.0.join("private");
     let private = private.to_str().unwrap();
     let mut client = proxy.connect();
-    let sendfile = format!("X-Sendfile: {private}/a%20b.txt\r\n");
+    fs::write(root.0.join("private/50% off?.txt"), "0123456789").unwrap();
+    let sendfile = format!("X-Sendfile: {private}/a b.txt\r\n");
+    let encoded = format!("X-Sendfile: {private}/a%20b.txt\r\n");
+    let odd = format!("X-Sendfile: {private}/50% off?.txt\r\n");
     let rows = [
         ("as the file system has it", sendfile.as_str(), true),
+        ("as the file system has it, encoded", encoded.as_str(), true),
+        ("with characters that URLs encode", odd.as_str(), true),
         ("as a URL beneath the root", "X-Sendfile: /a%20b.txt\r\n", true),
         ("with a query", "X-Accel-Redirect: /a%20b.txt?x\r\n", true),
         ("upward", "X-Accel-Redirect: /../secret.txt\r\n", false),
@@ -145,4 +155,15 @@ fn a_named_file_is_beneath_the_root() {
         assert_eq!(body == "0123456789", found, "{sentence}: {body}");
         assert!(!body.contains("body") && !head.contains("Location"), "{sentence}: {head}");
     }
+}
+
+/// Regression: no file was found.
+#[test]
+fn the_root_may_be_written_with_a_slash() {
+    let (root, upstream) = (Root::new("slash"), Upstream::new());
+    let private = root.0.join("private");
+    let private = private.to_str().unwrap();
+    let proxy = Proxy::with(&[upstream.address], &format!("internal = \"{private}/\""));
+    let named = format!("X-Sendfile: {private}/a b.txt\r\n");
+    assert_eq!(answer(&mut proxy.connect(), &upstream, GET, &named).1, "0123456789");
 }

@@ -207,10 +207,23 @@ fn claims_are_request_fields_that_no_client_can_set() {
         peer.send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok");
         assert_eq!(client.answer().1, "ok");
     }
-    // A cookie does not stand in for a bad bearer token.
-    let bad = format!("Authorization: Bearer x\r\nCookie: session={token}");
-    let (head, _) = server.send(format!("GET / HTTP/1.1\r\nHost: a\r\n{bad}\r\n\r\n")).answer();
-    assert!(head.starts_with("HTTP/1.1 401 "), "{head}");
+    // An upstream may read another token than the first.
+    let forged = Signer::ed_dsa().token("", r#","sub":"evil""#);
+    for credentials in [
+        format!("Authorization: Bearer x\r\nCookie: session={token}"),
+        format!("Authorization: Bearer {token}\r\nCookie: session={forged}"),
+        format!("Authorization: Bearer\t{forged}\r\nCookie: session={token}"),
+        format!("Authorization: Bearer {token}\r\nAuthorization: Bearer {forged}"),
+        format!(
+            "Authorization: Bearer {forged}\r\nAuthorization: Basic eA==\r\nCookie: session={token}"
+        ),
+        format!("Cookie: session={token}; session={forged}"),
+        format!("Cookie: session={token}\r\nCookie: session ={forged}"),
+    ] {
+        let request = format!("GET / HTTP/1.1\r\nHost: a\r\n{credentials}\r\n\r\n");
+        let (head, _) = server.send(request).answer();
+        assert!(head.starts_with("HTTP/1.1 401 "), "{credentials}: {head}");
+    }
 }
 
 #[test]

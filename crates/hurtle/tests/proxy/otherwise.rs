@@ -53,6 +53,35 @@ fn site(tree: &Tree, upstream: &Upstream, top: &str, files: &str, app: &str) -> 
     )
 }
 
+/// Regression: one user's page was stored, and sent to others.
+#[test]
+fn a_page_for_an_authenticated_user_is_not_stored() {
+    let (tree, upstream, auth) = (Tree::new("cached"), Upstream::new(), Upstream::new());
+    let address = auth.address;
+    let files = format!(
+        "auth = \"forward\"\nforward = \"http://{address}/\"\ncopy_headers = [\"Remote-User\"]"
+    );
+    let server = site(&tree, &upstream, "", &files, "cache = {}");
+    for user in ["anna", "bob"] {
+        let mut client = server.send(request("GET", "/page", ""));
+        let (mut checker, _) = auth.next_request();
+        checker.send(format!(
+            "HTTP/1.1 200 OK\r\nRemote-User: {user}\r\nContent-Length: 0\r\n\
+             Connection: close\r\n\r\n"
+        ));
+        let (mut peer, head) = upstream.next_request();
+        assert!(head.to_lowercase().contains(&format!("remote-user: {user}")), "{head}");
+        let (len, page) = (user.len(), user);
+        peer.send(format!(
+            "HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\nContent-Length: {len}\r\n\
+             Connection: close\r\n\r\n{page}"
+        ));
+        let (head, body) = client.answer();
+        assert_eq!(body, user);
+        assert!(head.contains("fwd=bypass; detail=authentication"), "{head}");
+    }
+}
+
 fn request(method: &str, path: &str, fields: &str) -> String {
     format!("{method} {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n{fields}\r\n")
 }

@@ -92,21 +92,28 @@ impl TokenGate {
         &self.config
     }
 
-    /// Verifies the token of a request. Returns the request's field lines with those of the claims;
+    /// Verifies the tokens of a request. Returns the request's field lines with those of the claims;
     /// `None`: the fields stay as they are.
     ///
     /// # Errors
     /// The response: 401 with the challenge, or 503 while there are no keys.
     pub(crate) fn check(&self, request: &RequestHead<'_>) -> Result<Option<Vec<u8>>, Box<Answer>> {
-        let Some(token) = self.token(request) else { return Err(Box::new(self.refusal(None))) };
+        let tokens = self.tokens(request);
+        if tokens.is_empty() {
+            return Err(Box::new(self.refusal(None)));
+        }
         let Some(keys) = self.keys() else {
             let why = "the keys that verify tokens could not be fetched yet";
             let answer = Answer::error(StatusCode::SERVICE_UNAVAILABLE, Some(why));
             return Err(Box::new(answer.with(header::RETRY_AFTER, RETRY_AFTER)));
         };
-        match token::verify(token, &keys, &self.config.rules, clock::unix_secs()) {
-            Ok(_) if self.config.rules.claims.is_empty() => Ok(None),
-            Ok(claims) => Ok(Some(self.edited_lines(request, &claims))),
+        let verify = |token| token::verify(token, &keys, &self.config.rules, clock::unix_secs());
+        let verified: Result<Vec<Claims>, TokenError> = tokens.into_iter().map(verify).collect();
+        match verified {
+            Ok(claims) if !self.config.rules.claims.is_empty() => {
+                Ok(claims.first().map(|claims| self.edited_lines(request, claims)))
+            }
+            Ok(_) => Ok(None),
             Err(error) => {
                 if let (TokenError::UnknownKey, Some(source)) = (error, &self.source) {
                     source.want_others();
@@ -121,15 +128,26 @@ impl TokenGate {
         self.config.rules.claims.iter().map(|(_, name)| name)
     }
 
-    /// Returns the token: that of Authorization, otherwise that of the cookie.
-    fn token<'a>(&self, request: &RequestHead<'a>) -> Option<&'a [u8]> {
-        bearer(request.authorization).or_else(|| {
-            let name = self.config.rules.token_cookie.as_ref()?.as_bytes();
-            let cookies =
-                request.fields.iter().filter(|(name, _)| name.eq_ignore_ascii_case(b"cookie"));
-            let mut pairs = cookies.flat_map(|(_, value)| value.split(|byte| *byte == b';'));
-            pairs.find_map(|pair| pair.trim_ascii().strip_prefix(name)?.strip_prefix(b"="))
-        })
+    /// Returns all different tokens, those of Authorization before those of the cookie: an upstream
+    /// may read another one than the first.
+    fn tokens<'a>(&self, request: &RequestHead<'a>) -> Vec<&'a [u8]> {
+        let of = |wanted: &'static [u8]| {
+            let lines = request.fields.iter().filter(|(name, _)| name.eq_ignore_ascii_case(wanted));
+            lines.map(|(_, value)| value)
+        };
+        let cookie = self.config.rules.token_cookie.as_ref().map(|name| name.as_bytes());
+        let pairs = of(b"cookie").flat_map(|value| value.split(|byte| *byte == b';'));
+        let of_cookie = pairs.filter_map(|pair| {
+            let (name, value) = pair.split_at(pair.iter().position(|byte| *byte == b'=')?);
+            (Some(name.trim_ascii()) == cookie).then(|| value[1..].trim_ascii())
+        });
+        let mut tokens = Vec::with_capacity(1);
+        for token in of(b"authorization").filter_map(bearer).chain(of_cookie) {
+            if !tokens.contains(&token) {
+                tokens.push(token);
+            }
+        }
+        tokens
     }
 
     fn keys(&self) -> Option<Arc<KeySet>> {
@@ -179,7 +197,8 @@ impl TokenGate {
 }
 
 /// Returns the token of an Authorization value (RFC 6750 section 2.1).
-fn bearer(authorization: Option<&[u8]>) -> Option<&[u8]> {
-    let (scheme, token) = authorization?.split_at_checked("Bearer ".len())?;
-    scheme.eq_ignore_ascii_case(b"Bearer ").then(|| token.trim_ascii())
+fn bearer(authorization: &[u8]) -> Option<&[u8]> {
+    let (scheme, token) = authorization.split_at_checked("Bearer".len())?;
+    let is_separated = token.first().is_some_and(u8::is_ascii_whitespace);
+    (scheme.eq_ignore_ascii_case(b"Bearer") && is_separated).then(|| token.trim_ascii())
 }

@@ -42,7 +42,7 @@ impl RequestFacts {
             BodyLength::None | BodyLength::Chunked => None,
         };
         RequestFacts {
-            method: String::from_utf8_lossy(request.method.as_bytes()).into_owned(),
+            method: String::from_utf8_lossy(request.method_text()).into_owned(),
             target,
             host,
             user: passwords.and_then(|passwords| passwords.name(request.authorization)),

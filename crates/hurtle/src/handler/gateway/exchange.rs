@@ -240,7 +240,13 @@ impl Sink {
             }
             (Err(error), Some(head_sender)) => head_sender.send(Err(error)),
             (done, None) => {
-                self.spool.end(done.map(|()| None).map_err(|error| error.to_string().into()));
+                let is_short = !self.silent && self.left.is_some_and(|left| left > 0);
+                let end = match done {
+                    Ok(()) if is_short => Err("it is shorter than its Content-Length".into()),
+                    Ok(()) => Ok(None),
+                    Err(error) => Err(error.to_string().into()),
+                };
+                self.spool.end(end);
             }
         }
     }
@@ -277,14 +283,14 @@ impl Timer<'_> {
     ) -> Result<T, GatewayError> {
         loop {
             let (within, what) = match (has_head, self.sent_ms.get()) {
-                (true, _) => (self.timeouts.read, "continue its response"),
+                (true, Some(_)) => (self.timeouts.read, "continue its response"),
                 (false, Some(since_ms)) => {
                     let taken = clock::now_ms().saturating_sub(since_ms);
                     let first_byte = self.timeouts.first_byte;
                     (first_byte.saturating_sub(Duration::from_millis(taken)), "respond")
                 }
                 // While the client sends, an application may wait for more input.
-                (false, None) => match rt::race(read(), self.sent.wait(None)).await {
+                (_, None) => match rt::race(read(), self.sent.wait(None)).await {
                     First::A(read) => return Ok(read),
                     First::B(()) => continue,
                 },

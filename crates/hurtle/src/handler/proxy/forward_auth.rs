@@ -95,7 +95,9 @@ impl ForwardAuth {
             Ok(Ok(head)) => head,
             Ok(Err(error)) => return fault(&upstream, &error, StatusCode::BAD_GATEWAY),
             Err(ExchangeError::UpstreamTimeout) => {
-                return fault(&upstream, &upstream.phase(), StatusCode::GATEWAY_TIMEOUT);
+                let fault = fault(&upstream, &upstream.phase(), StatusCode::GATEWAY_TIMEOUT);
+                upstream.timed_out();
+                return fault;
             }
             Err(error) => return Err(Box::new(Err(HandlerError::Exchange(error)))),
         };
@@ -148,7 +150,7 @@ impl ForwardAuth {
             ..head.clone()
         };
         let mut added = Vec::new();
-        field(&mut added, "X-Forwarded-Method", head.method.as_bytes());
+        field(&mut added, "X-Forwarded-Method", head.method_text());
         let (path, query) = request.target;
         let uri = match query {
             Some(query) => [path, b"?", query].concat(),

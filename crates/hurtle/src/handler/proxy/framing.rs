@@ -57,9 +57,11 @@ impl Framing {
     }
 
     /// Frames the body for the client as one of unknown length, because it is encoded on the way.
+    /// An empty one stays empty.
     pub(super) fn encode(&mut self) {
-        self.delimiter = match self.reading {
-            Some(Reading::Done) => Delimiter::Given,
+        self.delimiter = match (&self.reading, self.delimiter) {
+            (Some(Reading::Done), Delimiter::Length(0)) => Delimiter::Length(0),
+            (Some(Reading::Done), _) => Delimiter::Given,
             _ => Delimiter::Chunked,
         };
     }

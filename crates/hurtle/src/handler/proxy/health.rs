@@ -10,6 +10,7 @@ use http::StatusCode;
 use hurtle_http::h2::RequestLine;
 use hurtle_http::semantics::target::encode_path;
 
+use super::forward::{INTERIM_MAX, is_interim};
 use super::link::{Channel, Link, RawHead, Source};
 use super::peer::{Peer, UpstreamError};
 use super::wait::Waits;
@@ -53,6 +54,10 @@ impl HealthChecker {
         let mut alarm = Alarm::unset();
         while let Some(peer) = self.peer.upgrade() {
             let found = rt::timeout(CHECK_TIMEOUT, self.check(&peer)).await;
+            if found.is_none() {
+                // A shared connection may be dead.
+                peer.multiplexer.retire();
+            }
             match found.unwrap_or_else(|| Err("it does not respond".to_owned())) {
                 Ok(()) => {
                     (failed, passed) = (0, self.config.passes.min(passed + 1));
@@ -92,7 +97,7 @@ impl HealthChecker {
         peer.is_http2() && self.path == GRPC_HEALTH
     }
 
-    /// Sends the request and waits for a head. HTTP/2 upstreams get it on a shared connection.
+    /// Sends the request and waits for a final head. HTTP/2 upstreams get it on a shared connection.
     async fn ask(&self, peer: &Rc<Peer>) -> Result<(Link, RawHead), UpstreamError> {
         let within_ms = CHECK_TIMEOUT.as_millis() as u64;
         let mut link = match peer.is_http2() {
@@ -135,8 +140,13 @@ impl HealthChecker {
             let sent = poll_fn(|cx| writer.poll_send(io, cx)).await;
             sent.map_err(UpstreamError::NotRead)?;
         }
-        let head = link.channel.head(&mut link.input).await?;
-        Ok((link, head))
+        for _ in 0..INTERIM_MAX {
+            let head = link.channel.head(&mut link.input).await?;
+            if !is_interim(&head)? {
+                return Ok((link, head));
+            }
+        }
+        Err(UpstreamError::TooManyInterim)
     }
 }
 

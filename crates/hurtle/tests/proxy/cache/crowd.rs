@@ -103,6 +103,35 @@ fn a_response_for_one_client_does_not_mark_the_key() {
     assert_eq!(pair.hit(&get("/", "")).1, "all's");
 }
 
+/// Regression: one such response removed those of all other clients, and none was stored for 30 s.
+#[test]
+fn a_response_that_is_not_stored_leaves_those_of_other_clients() {
+    let rows = [
+        ("private, by Vary", "Cookie: session=1\r\n", "200 OK", "Cache-Control: private\r\n"),
+        (
+            "bad credentials",
+            "Cache-Control: no-cache\r\nAuthorization: Bearer x\r\n",
+            "401 Unauthorized",
+            "",
+        ),
+        ("too many requests", "Cache-Control: no-cache\r\n", "429 Too Many Requests", ""),
+        ("a bad request", "Cache-Control: no-cache\r\n", "400 Bad Request", ""),
+        ("private now", "Cache-Control: no-cache\r\n", "200 OK", "Cache-Control: private\r\n"),
+    ];
+    for (case, fields, status, forbids) in rows {
+        let pair = Pair::new();
+        let anonymous = get("/", "");
+        pair.fetch(&anonymous, &format!("{MINUTE}Vary: Cookie\r\n"), "all's");
+        let mut client = pair.proxy.send(get("/", fields));
+        let (mut peer, _) = pair.upstream.next_request();
+        peer.send(format!(
+            "HTTP/1.1 {status}\r\n{forbids}Content-Length: 3\r\nConnection: close\r\n\r\nhis"
+        ));
+        assert_eq!(client.answer().1, "his", "{case}");
+        assert_eq!(pair.hit(&anonymous).1, "all's", "{case}");
+    }
+}
+
 #[test]
 fn all_clients_get_502_if_no_upstream_is_there() {
     let proxy = Proxy::with(&[NOBODY], "cache = {}");

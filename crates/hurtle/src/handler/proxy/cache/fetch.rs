@@ -18,7 +18,7 @@ use super::super::forward::{INTERIM_MAX, is_interim};
 use super::super::{Key, ListenOutcome, Phase, Proxy, RawHead, UpstreamError, UpstreamRequest};
 use super::fetched_body::{FetchedBody, take_received};
 use super::interim::InterimQueue;
-use super::partial::{PartOf, RangeFetch, exact_len, is_of_range, store_part};
+use super::partial::{PartOf, RangeFetch, exact_len, store_part};
 use crate::answer::is_bodiless;
 use crate::cache::{
     ArrivedPart, Cache, Charge, Content, FetchResult, Flight, Head, Kept, Live, Stored,
@@ -326,7 +326,7 @@ impl Fetch {
         let stored = Arc::new(Stored::new(head, Arc::clone(&stale.content), room));
         match stores {
             Ok(()) => flight.store(&stored),
-            Err(Refused::Response(_)) => flight.refuse(clock::now_ms()),
+            Err(Refused::Response(_)) => flight.refuse(clock::now_ms(), Some(&stale)),
             Err(Refused::Request(_)) => flight.release(),
         }
         if let Some(leader) = leader {
@@ -346,13 +346,12 @@ impl Fetch {
     }
 
     fn forward(self, refused: Refused, status: StatusCode, taken: RawHead) {
-        let Fetch { upstream, flight, leader, request, .. } = self;
+        let Fetch { upstream, flight, stale, leader, request, .. } = self;
         let (Refused::Response(why) | Refused::Request(why)) = refused;
         tracing::debug!("cache: the response to {request} is not stored: {why}");
         match refused {
-            // Neither a server error nor a range beyond the end predicts later responses.
-            Refused::Response(_) if !status.is_server_error() && !is_of_range(status) => {
-                flight.refuse(clock::now_ms());
+            Refused::Response(_) if predicts(status) => {
+                flight.refuse(clock::now_ms(), stale.as_ref());
             }
             _ => flight.release(),
         }
@@ -360,6 +359,14 @@ impl Fetch {
             leader.send(LeaderResult::Forward(Box::new(upstream), taken, why));
         }
     }
+}
+
+/// Returns whether later responses are probably alike. An error may come from the credentials, the
+/// rate, the fields or the range of this request.
+fn predicts(status: StatusCode) -> bool {
+    !status.is_server_error()
+        && status != StatusCode::BAD_REQUEST
+        && !caching::is_never_stored(status)
 }
 
 /// A response to be stored, without its body.

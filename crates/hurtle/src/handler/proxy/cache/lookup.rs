@@ -93,6 +93,10 @@ impl Proxy {
             *status = Some(CacheStatus::Bypassed("precondition"));
             return None;
         }
+        if request.head.is_identified {
+            *status = Some(CacheStatus::Bypassed("authentication"));
+            return None;
+        }
         let key = key(request);
         let directives = directives(request.head);
         let lookup = Lookup { proxy: self, request, cache, key: &key, directives };
@@ -146,7 +150,7 @@ impl Lookup<'_> {
         }
         let status = client.cache_status();
         *status = Some(CacheStatus::Passed(reason));
-        if found.uncacheable {
+        if found.uncacheable && found.stored.is_none() {
             *status = Some(CacheStatus::Bypassed("uncacheable"));
             return Attempt::Bypass;
         }

@@ -174,11 +174,6 @@ fn is_same(stored: &Stored, part: &Head, len: u64) -> bool {
         && validator == theirs.strong_validator()
 }
 
-/// Returns whether a status applies to the requested range only.
-pub(super) fn is_of_range(status: StatusCode) -> bool {
-    status == StatusCode::RANGE_NOT_SATISFIABLE
-}
-
 /// Returns the length of a body if the framing fields give it, in bytes.
 pub(super) fn exact_len(reply: &ResponseHead<'_>) -> Option<u64> {
     match reply.length {
