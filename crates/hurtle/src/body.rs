@@ -32,6 +32,11 @@ pub use stream::BoxError;
 pub(crate) use stream::{Next, Stream, TruncatedError};
 pub(crate) use unnamed::{Unnamed, write_at};
 
+/// Returns whether a read of the page cache failed because the bytes may not be there.
+pub(crate) fn is_not_resident(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Unsupported)
+}
+
 /// The body of a response. The transport chooses how to send it.
 #[derive(Debug, Default)]
 pub(crate) enum Body {
@@ -265,7 +270,7 @@ impl OpenFile {
             match sys::read_resident(self.as_fd(), &mut probe, at) {
                 Ok(read) if read < probe.len() => return Ok(false),
                 Ok(_) => {}
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(false),
+                Err(e) if is_not_resident(&e) => return Ok(false),
                 Err(e) => return Err(e),
             }
             if at + probe.len() as u64 >= end {
@@ -445,7 +450,7 @@ mod tests {
                 // The system cannot tell.
                 Err(e) => assert_eq!(
                     (cfg!(target_os = "linux"), e.kind()),
-                    (false, io::ErrorKind::WouldBlock)
+                    (false, io::ErrorKind::Unsupported)
                 ),
             }
         }

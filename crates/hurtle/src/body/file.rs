@@ -12,7 +12,7 @@ use std::task::{Context, Poll, ready};
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 
-use super::{BoxError, FileSlice, OpenFile, Part, WINDOW_BYTES};
+use super::{BoxError, FileSlice, OpenFile, Part, WINDOW_BYTES, is_not_resident};
 use crate::disk::Disk;
 #[cfg(test)]
 use crate::rt;
@@ -137,7 +137,7 @@ pub(crate) async fn read_piece(
         false => resident,
     };
     let read = match resident {
-        Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
+        Err(e) if is_not_resident(&e) => {
             let reader = Arc::clone(&file);
             let job = move || {
                 let read = rustix::io::retry_on_intr(|| {

@@ -186,9 +186,9 @@ impl Process<'_> {
         }
     }
 
-    fn begin_stopping(&mut self) {
+    /// Remembers the socket files, which are its own as long as it listens.
+    pub(super) fn begin_stopping(&mut self) {
         self.phase = Phase::Stopping;
-        // As long as this process listens, the files are its own.
         self.socket_files = SocketFiles::of(&self.reload.config());
     }
 

@@ -126,6 +126,10 @@ pub fn run(launch: Launch, process: ProcessConfig, errors: &ErrorLogHandle) -> i
         socket_files: SocketFiles::default(),
     };
     let outcome = runtime.block_on(process.run(events, ended));
+    if process.phase == Phase::Serving {
+        // It has ended by itself.
+        process.begin_stopping();
+    }
     let Process { phase, socket_files, .. } = process;
     let has_handed_over = matches!(phase, Phase::HandedOver { .. });
     // Applications must outlive the last request.

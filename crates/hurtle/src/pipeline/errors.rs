@@ -107,8 +107,8 @@ pub(super) async fn own_page<'a>(
 
 /// A request that has an error, and how far it came.
 pub(super) struct FailedRequest<'a> {
-    /// The gates that it has passed.
-    pub(super) passed: &'a [Gate],
+    /// The gates that may have counted it.
+    pub(super) counted: &'a [&'a Gate],
     /// The gate that refused it.
     pub(super) refusing: Option<&'a Gate>,
     /// The response to it without a page.
@@ -131,8 +131,7 @@ pub(super) async fn replace<T: Protocol>(
     if failed.refusing.is_some_and(|refusing| gates.clone().any(|gate| gate.is(refusing))) {
         return None;
     }
-    let counted: Vec<&Gate> = failed.passed.iter().chain(failed.refusing).collect();
-    let gates: Vec<Gate> = gates.map(|gate| gate.without_rates(&counted)).collect();
+    let gates: Vec<Gate> = gates.map(|gate| gate.without_rates(failed.counted)).collect();
     let granted = pass(connection, exchange, get, &gates, Granted::default()).await.ok()?;
     let head = &granted.head(get.request);
     let at = get.resolved.mount()?;

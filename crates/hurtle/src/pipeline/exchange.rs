@@ -18,6 +18,7 @@ use crate::handler::{Handled, Handler, Outcome};
 use crate::metrics::InFlight;
 use crate::observe::{BufferedBytes, UpstreamLog};
 use crate::protocol::Protocol;
+use crate::site::Gate;
 use crate::transport::Progress;
 
 /// One request and its response. Each request has one of its own, even if its head is refused;
@@ -57,6 +58,8 @@ pub(super) struct RequestDetails {
     timeouts: Option<Rc<ClientTimeouts>>,
     /// The line of a request that was refused.
     pub(super) refused: Option<RefusedLine>,
+    /// The rates that have counted it in the mounts of files before its own.
+    pub(super) rates: Vec<Gate>,
 }
 
 /// The request line of a refused request, as far as it was read.

@@ -216,6 +216,10 @@ async fn run_otherwise<T: Protocol>(
 ) -> Last {
     let passed = routed.resolved.gates();
     let Some(next) = routed.resolved.handed_on() else { return Next::Drop.into() };
+    let mut rates = passed.iter().filter(|gate| gate.rates().is_some()).peekable();
+    if rates.peek().is_some() {
+        exchange.details().rates.extend(rates.cloned());
+    }
     let routed = Routed { resolved: &next, ..routed };
     count_for(connection, exchange, routed);
     let is_new = |(_, gate): &(usize, &Gate)| !passed.iter().any(|passed| passed.is(gate));
@@ -371,7 +375,10 @@ async fn deliver_replacement<T: Protocol>(
         let mut lines = Vec::new();
         let get = &without_body(request, &mut lines);
         let routed = Routed { request: get, worker, resolved: &next };
-        let failed = FailedRequest { passed, refusing, plain: &plain };
+        let rates = exchange.details.as_mut().map(|details| mem::take(&mut details.rates));
+        let counted: Vec<&Gate> =
+            passed.iter().chain(refusing).chain(rates.iter().flatten()).collect();
+        let failed = FailedRequest { counted: &counted, refusing, plain: &plain };
         if let Some((handled, mut place)) =
             replace(connection, exchange, routed, &failed, status).await
         {

@@ -102,6 +102,7 @@ impl Gate {
             (Gate::Token(one), Gate::Token(other)) => Rc::ptr_eq(one, other),
             (Gate::Forward(one), Gate::Forward(other)) => Rc::ptr_eq(one, other),
             (Gate::Basic(one), Gate::Basic(other)) => Rc::ptr_eq(one, other),
+            (Gate::Concurrency(one), Gate::Concurrency(other)) => Arc::ptr_eq(one, other),
             _ => false,
         }
     }
@@ -121,7 +122,8 @@ impl Gate {
         }
     }
 
-    fn rates(&self) -> Option<&[Arc<RateLimiter>]> {
+    /// Returns the limits of a gate that counts requests.
+    pub(crate) fn rates(&self) -> Option<&[Arc<RateLimiter>]> {
         match self {
             Gate::Rate(rates) => Some(rates),
             _ => None,

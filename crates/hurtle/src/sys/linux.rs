@@ -78,7 +78,7 @@ pub fn read_resident(file: BorrowedFd<'_>, buf: &mut [u8], offset: u64) -> io::R
             Ok(retry_on_intr(|| rustix::io::pread(file, &mut *bufs[0], offset))?)
         }
         Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => {
-            Err(io::ErrorKind::WouldBlock.into())
+            Err(io::ErrorKind::Unsupported.into())
         }
         Err(e) => Err(e.into()),
     }

@@ -69,10 +69,9 @@ pub fn send_file(
 /// Not used here: nothing was measured on this system.
 pub fn fill_segments(_socket: BorrowedFd<'_>, _on: bool) {}
 
-/// See the contract in `sys`. The system has no non-blocking file reads, so nothing counts as
-/// resident.
+/// See the contract in `sys`. The system has no reads of files that do not wait.
 pub fn read_resident(_file: BorrowedFd<'_>, _buf: &mut [u8], _offset: u64) -> io::Result<usize> {
-    Err(io::ErrorKind::WouldBlock.into())
+    Err(io::ErrorKind::Unsupported.into())
 }
 
 /// See the contract in `sys`.

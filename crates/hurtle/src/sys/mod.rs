@@ -12,8 +12,8 @@
 //! - `fill_segments(socket, on)`: has a TCP socket send full segments only, where the system can.
 //!   Bytes held back are sent soon after it is switched off.
 //! - `read_resident(file, buf, offset)`: reads bytes that are in the page cache; `WouldBlock` if
-//!   the first byte is not, or if the system cannot tell. `Ok(0)` is end of file. A file system in
-//!   memory has all bytes there.
+//!   the first byte is not, `Unsupported` if the system or the file system cannot tell. `Ok(0)` is
+//!   end of file. A file system in memory has all bytes there.
 //! - `page_in(file, offset, len)`: blocks until some of the `len` bytes of `file` from `offset` are
 //!   in the page cache, the first among them; returns how many. `Ok(0)` is end of file, or `len` 0.
 //! - `begin_reading(file, len)`: has the system read the first `len` bytes of `file` into the page

@@ -15,6 +15,9 @@ const OTHERS_WRITE: u32 = 0o022;
 /// rename or remove that entry.
 const STICKY: u32 = 0o1000;
 
+/// Maximum number of links on the way to a directory.
+const LINKS_MAX: u32 = 8;
+
 /// Creates a directory with this mode, and those above it, for the user that this process of root
 /// will become. An existing directory of root becomes that user's only if no user but root can
 /// change where its path leads, because a link may have led to it (CVE-2016-1247); for any other a
@@ -38,7 +41,7 @@ fn create(user: &User, dir: &Path, mode: u32) -> io::Result<()> {
     if owner == user.uid.as_raw() {
         return Ok(());
     }
-    if owner != 0 || !(is_new || is_reached_through_root_only(dir)?) {
+    if owner != 0 || !(is_new || is_reached_through_root_only(dir, LINKS_MAX)?) {
         let (name, dir) = (&user.name, dir.display());
         tracing::warn!(
             "{dir} belongs to another user (uid {owner}); if {name} cannot write there: chown \
@@ -54,17 +57,27 @@ fn create(user: &User, dir: &Path, mode: u32) -> io::Result<()> {
     }
 }
 
-/// `true`: the path has no links, and no user but root can rename or replace a part of it. `/tmp`
-/// may be among the directories: in one with the sticky bit, root's entries are only root's to
-/// rename.
-fn is_reached_through_root_only(path: &Path) -> io::Result<bool> {
+/// `true`: no user but root can change where the path leads, and its end is no link. Links on the
+/// way are root's. `/tmp` may be among the directories: in one with the sticky bit, root's entries
+/// are only root's to rename.
+fn is_reached_through_root_only(path: &Path, links_max: u32) -> io::Result<bool> {
     let path = path::absolute(path)?;
-    for (above, part) in path.ancestors().enumerate() {
+    let parts: Vec<&Path> = path.ancestors().collect();
+    for part in parts.into_iter().rev() {
         let metadata = fs::symlink_metadata(part)?;
-        let can_others_rename =
-            metadata.mode() & OTHERS_WRITE != 0 && metadata.mode() & STICKY == 0;
-        let is_end = above == 0;
-        if !metadata.is_dir() || metadata.uid() != 0 || (!is_end && can_others_rename) {
+        let (mode, is_end) = (metadata.mode(), part == path);
+        if metadata.uid() != 0 {
+            return Ok(false);
+        }
+        if metadata.is_symlink() {
+            if is_end || links_max == 0 {
+                return Ok(false);
+            }
+            let target = part.with_file_name("").join(fs::read_link(part)?);
+            let rest = path.strip_prefix(part).map_err(io::Error::other)?;
+            return is_reached_through_root_only(&target.join(rest), links_max - 1);
+        }
+        if !is_end && mode & OTHERS_WRITE != 0 && mode & STICKY == 0 {
             return Ok(false);
         }
     }

@@ -8,7 +8,7 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use super::Taken;
-use crate::body::{OpenFile, WINDOW_BYTES};
+use crate::body::{OpenFile, WINDOW_BYTES, is_not_resident};
 use crate::disk::{Disk, Queued};
 use crate::{clock, sys};
 
@@ -87,10 +87,21 @@ impl<'a> Residency<'a> {
         let len = room.min(usize::try_from(end - offset).unwrap_or(usize::MAX));
         let mut piece = Taken::lend();
         let into = &mut piece.room()[..len];
+        let file = self.file;
+        let pread = |into: &mut [u8]| {
+            rustix::io::retry_on_intr(|| rustix::io::pread(file, &mut *into, offset))
+        };
         let read = match sys::read_resident(self.file.as_fd(), into, offset) {
-            Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
+            // Nothing but the time of the last reading tells.
+            Err(e)
+                if e.kind() == io::ErrorKind::Unsupported
+                    && self.file.is_warm(offset, clock::now_ms()) =>
+            {
+                pread(into)?
+            }
+            Err(e) if is_not_resident(&e) => {
                 Box::pin(self.page_in(offset..end.min(offset + AHEAD_BYTES))).await?;
-                rustix::io::retry_on_intr(|| rustix::io::pread(self.file, &mut *into, offset))?
+                pread(into)?
             }
             read => read?,
         };

@@ -3,10 +3,12 @@
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, chown, symlink};
 
-use rustix::process::geteuid;
+use rustix::process::{Signal, geteuid};
 
 use crate::child::Child;
 use crate::support::Dir;
+
+const SITE: &str = "[[site]]\nhosts = 'a.test'\n[[site.mount]]\nfiles = '{root}'\n[site.tls]\n";
 
 /// The server's user, who owns `state`, could have put a link there, and each start made the
 /// directory behind it that user's.
@@ -33,13 +35,31 @@ fn a_link_to_a_directory_of_root_makes_it_nobody_elses() {
             if is_link {
                 symlink(&secret, state.join("of-server")).unwrap();
             }
-            let site = "[[site]]\nhosts = 'a.test'\n[[site.mount]]\nfiles = '{root}'\n";
-            let config = format!("{keys}{site}[site.tls]\ncertificate = '{certificate}'\n");
-            let child = Child::configured(&dir, &config);
+            let config = format!("{keys}{SITE}certificate = '{certificate}'\n");
+            let mut child = Child::configured(&dir, &config);
             let owner = fs::metadata(state.join("of-server")).unwrap().uid();
             assert_eq!(owner, expected, "{kind}, {sentence}: {}", child.stderr());
+            child.signal(Signal::TERM);
+            child.wait();
             let warning = "belongs to another user (uid 0)";
             assert_eq!(child.stderr().contains(warning), is_link, "{kind}: {}", child.stderr());
         }
     }
+}
+
+/// It was made by hand before the first start.
+#[test]
+fn a_directory_behind_a_link_of_root_becomes_the_servers() {
+    if !geteuid().is_root() {
+        return;
+    }
+    let nobody = nix::unistd::User::from_name("nobody").unwrap().unwrap().uid.as_raw();
+    let dir = Dir::new(&[("a.txt", "a")]);
+    let real = dir.path("../real");
+    fs::create_dir_all(real.join("of-server")).unwrap();
+    symlink("real", dir.path("../state")).unwrap();
+    let keys = "listen_tls = '127.0.0.1:0'\nlocal_authority = '{root}/../state/of-server'\n";
+    let child = Child::configured(&dir, &format!("{keys}{SITE}certificate = 'local'\n"));
+    let owner = fs::metadata(real.join("of-server")).unwrap().uid();
+    assert_eq!(owner, nobody, "{}", child.stderr());
 }

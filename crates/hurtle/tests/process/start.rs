@@ -293,6 +293,7 @@ fn a_start_with_few_descriptors_serves_or_ends() {
         });
         match child.ended() {
             Some(status) => {
+                child.wait();
                 assert!(!status.success() && !child.stderr().is_empty(), "{}", child.stderr());
                 failed += 1;
             }

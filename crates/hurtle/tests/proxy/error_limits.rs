@@ -2,7 +2,7 @@
 //! same request.
 
 use crate::errors::{answered, get, response};
-use crate::support::{Proxy, Upstream};
+use crate::support::{NOBODY, Proxy, Upstream};
 
 /// The failed request held its place while its page waited for one.
 #[test]
@@ -45,4 +45,27 @@ fn the_page_of_a_request_that_no_rate_has_counted_counts() {
     let (status, body) = answered(&mut server.send(large));
     assert!(status.starts_with("413 ") && body != "our page", "{status}: {body}");
     upstream.expect_no_connection();
+}
+
+/// The limits of the mount of files had counted the request, whose error was that of another mount.
+#[test]
+fn the_page_of_a_request_that_was_handed_on_is_counted_once() {
+    let upstream = Upstream::new();
+    let empty = std::env::temp_dir().join(format!("hurtle-handed-on-{}", std::process::id()));
+    std::fs::create_dir_all(&empty).unwrap();
+    let server = Proxy::written(
+        1,
+        &format!(
+            "[[site]]\nerrors = {{ 502 = '/error' }}\n[[site.rate_limit]]\nrequests = '1/h'\n\
+             [[site.mount]]\nfiles = {empty:?}\notherwise = 'app'\n\
+             [[site.mount]]\nname = 'app'\nproxy = 'http://{NOBODY}'\n\
+             [[site.mount]]\npath = '/error'\nproxy = 'http://{}'\n",
+            upstream.address
+        ),
+    );
+    let mut client = server.send(get("/none"));
+    let (mut peer, _) = upstream.next_request();
+    peer.send(response("200 OK", "", "our page"));
+    assert_eq!(answered(&mut client), ("502 Bad Gateway".to_owned(), "our page".to_owned()));
+    std::fs::remove_dir(&empty).unwrap();
 }
