@@ -255,19 +255,20 @@ impl Lru {
 #[cfg(test)]
 mod tests {
     use std::sync::Weak;
+    use std::time::Duration;
 
     use object_store::path::Path;
 
     use super::*;
     use crate::partial::Partial;
-    use crate::slot::{Known, Meta};
+    use crate::slot::{Ages, Known, Meta};
 
     /// Opens an unfinished object.
     fn open(index: &Index, id: u128) -> Weak<Partial> {
         let version = Version { hash: 1, len: 1, modified_secs: 1 };
         let meta = Meta { version, etag: None, generation: None, md5: None };
         let slot = index.slot(id);
-        slot.describe(Known::Present(meta.clone()));
+        slot.describe(Known::Present(meta.clone()), slot.changes());
         let partial = Arc::new(Partial::new(meta, Path::from("a"), &slot));
         let weak = Arc::downgrade(&partial);
         assert!(slot.set_body(&version, Body::Partial(partial)));
@@ -284,5 +285,20 @@ mod tests {
         let last = open(&index, 0);
         drop(index);
         assert!(last.upgrade().is_none(), "the cache has ended");
+    }
+
+    /// Regression: a description that the store had given before an upload was used after it.
+    #[test]
+    fn a_description_from_before_a_change_is_not_fresh() {
+        let ages = Ages { revalidate: Duration::from_secs(60), stale: Duration::from_secs(60) };
+        let slot = Index::new(1 << 20).slot(0);
+        for (has_changed, is_fresh) in [(false, true), (true, false)] {
+            let changes = slot.changes();
+            if has_changed {
+                slot.expire();
+            }
+            slot.describe(Known::Missing, changes);
+            assert_eq!(slot.fresh(ages).is_some(), is_fresh, "changed: {has_changed}");
+        }
     }
 }

@@ -347,6 +347,7 @@ impl Shared {
     ) -> Result<Known, Failure> {
         let fetches = whole && slot.known() == Known::Unknown;
         let options = GetOptions { head: !fetches, ..GetOptions::default() };
+        let changes = slot.changes();
         let result = match self.permit().await {
             Ok(_permit) => self.get(location, options).await,
             Err(failure) => Err(failure),
@@ -357,7 +358,7 @@ impl Shared {
                     Some((meta, frames)) => (Known::Present(meta), Some(frames)),
                     None => (Known::Missing, None),
                 };
-                let old = slot.describe(known.clone());
+                let old = slot.describe(known.clone(), changes);
                 if let Body::Absent = slot.body() {
                     self.index.empty(slot);
                 }

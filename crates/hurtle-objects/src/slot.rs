@@ -28,6 +28,8 @@ struct SlotState {
     /// The store does not respond; it is asked again after this time.
     retry_at: Option<Instant>,
     failed: Option<(Instant, Failure)>,
+    /// Number of times that it was expired.
+    changes: u64,
 }
 
 /// The state of an object in the store.
@@ -82,7 +84,8 @@ impl Slot {
     }
 
     fn with(id: u128, known: Known, body: Body) -> Slot {
-        let state = SlotState { known, body, checked: None, retry_at: None, failed: None };
+        let state =
+            SlotState { known, body, checked: None, retry_at: None, failed: None, changes: 0 };
         Slot { id, turn: tokio::sync::Mutex::default(), state: Mutex::new(state) }
     }
 
@@ -107,8 +110,14 @@ impl Slot {
         self.lock().failed.as_ref().filter(|(at, _)| *at >= since).map(|(_, why)| why.clone())
     }
 
-    /// Stores a new description; returns the version whose file is no longer used.
-    pub(crate) fn describe(&self, known: Known) -> Option<Version> {
+    /// Returns the number of times that the object was expired.
+    pub(crate) fn changes(&self) -> u64 {
+        self.lock().changes
+    }
+
+    /// Stores a new description; returns the version whose file is no longer used. `changes`: those
+    /// before the store was asked. If there were more since, it is asked again by the next request.
+    pub(crate) fn describe(&self, known: Known, changes: u64) -> Option<Version> {
         let mut state = self.lock();
         let is_same = match (&state.known, &known) {
             (Known::Present(old), Known::Present(new)) => old.version == new.version,
@@ -122,7 +131,7 @@ impl Slot {
             state.body = Body::Absent;
         }
         state.known = known;
-        state.checked = Some(Instant::now());
+        state.checked = (state.changes == changes).then(Instant::now);
         (state.retry_at, state.failed) = (None, None);
         old
     }
@@ -152,6 +161,7 @@ impl Slot {
     /// Has the store asked again by the next request, because the object has changed.
     pub(crate) fn expire(&self) {
         let mut state = self.lock();
+        state.changes += 1;
         (state.checked, state.retry_at) = (None, None);
         if !matches!(state.body, Body::Whole) {
             (state.known, state.body) = (Known::Unknown, Body::Absent);

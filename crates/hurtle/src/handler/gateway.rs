@@ -339,9 +339,10 @@ impl Gateway {
                 let Head { status, mut fields, file, .. } = head;
                 if let (Some(_), Some((name, value))) = (&self.call.internal, file) {
                     fields.insert(name, value);
+                    body.discard();
                     return Ok(Answer::new(status, Fields::Map(fields), Body::Empty));
                 }
-                Ok(Answer::new(status, Fields::Map(fields), body))
+                Ok(Answer::new(status, Fields::Map(fields), body.into_body()))
             }
             Err(error) => Err(failed(&self.describe(), &error, description)),
         }
@@ -390,7 +391,7 @@ impl Authorizer {
         if status == StatusCode::OK {
             return Ok(granted);
         }
-        Err(Answer::new(status, Fields::Map(fields), body))
+        Err(Answer::new(status, Fields::Map(fields), body.into_body()))
     }
 }
 

@@ -99,6 +99,21 @@ fn a_program_may_go_on_after_a_response_of_known_length() {
     eventually("it comes to its end", || dir.path("done").exists());
 }
 
+/// Regression: it was killed as soon as its head was read.
+#[test]
+fn a_program_may_go_on_after_it_has_named_a_file() {
+    let dir = Dir::new(&[]);
+    let text = "#!/bin/sh\nprintf 'X-Accel-Redirect: /f.txt\\n\\n'\n\
+                while [ ! -e ../go ]; do :; done\necho > ../done\n";
+    dir.program("bin/after.sh", text);
+    dir.write("files/f.txt", "the file");
+    let server = server(&dir, &format!("internal = {:?}", dir.path("files")));
+    assert_eq!(get(&mut server.connect(), "/cgi-bin/after.sh").1, "the file");
+    assert!(!dir.path("done").exists());
+    dir.write("go", "");
+    eventually("it comes to its end", || dir.path("done").exists());
+}
+
 #[test]
 fn programs_at_once_are_limited() {
     let dir = Dir::new(&[]);

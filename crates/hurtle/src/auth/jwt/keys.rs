@@ -102,14 +102,10 @@ impl SharedKeys {
 
 /// Fetches a URL again and again.
 async fn keep(shared: Arc<SharedKeys>, url: String) {
-    let fetcher = match Fetcher::new(&url) {
-        Ok(fetcher) => fetcher,
-        Err(e) => return tracing::error!("{url}: {e}; tokens cannot be verified"),
-    };
-    let mut failures = 0;
+    let (mut fetcher, mut failures) = (None, 0);
     let mut wanted_at: Option<Instant> = None;
     loop {
-        let lifetime = match fetcher.fetch().await {
+        let lifetime = match fetch(&mut fetcher, &url).await {
             Ok((set, lifetime)) => {
                 if failures > 0 || shared.generation.load(Ordering::Relaxed) == 1 {
                     tracing::info!("{url}: fetched the keys of tokens");
@@ -136,6 +132,16 @@ async fn keep(shared: Arc<SharedKeys>, url: String) {
         }
         shared.is_wanted.store(false, Ordering::Relaxed);
     }
+}
+
+/// Fetches once, with a fetcher that is made if there is none: the system may have had no trusted
+/// authorities before.
+async fn fetch(fetcher: &mut Option<Fetcher>, url: &str) -> Result<(KeySet, Duration), String> {
+    let fetcher = match fetcher {
+        Some(fetcher) => fetcher,
+        None => fetcher.insert(Fetcher::new(url)?),
+    };
+    fetcher.fetch().await
 }
 
 /// Makes or shares the keys of a source.

@@ -92,8 +92,8 @@ impl TokenGate {
         &self.config
     }
 
-    /// Verifies the tokens of a request. Returns the request's field lines with those of the claims;
-    /// `None`: the fields stay as they are.
+    /// Verifies the tokens of a request. Returns the request's field lines with those of the
+    /// claims; `None`: the fields stay as they are.
     ///
     /// # Errors
     /// The response: 401 with the challenge, or 503 while there are no keys.

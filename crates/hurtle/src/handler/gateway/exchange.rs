@@ -4,6 +4,8 @@
 
 use std::cell::Cell;
 use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::task::{Context, Poll};
 use std::time::Duration;
 use std::{fmt, io};
@@ -89,7 +91,7 @@ pub(super) struct Exchange {
     head: oneshot::Receiver<Result<Head, GatewayError>>,
     body: Spooled<BoxError>,
     task: Task,
-    silent: bool,
+    silent: Arc<AtomicBool>,
 }
 
 impl Exchange {
@@ -102,11 +104,12 @@ impl Exchange {
     ) -> Exchange {
         let (head_sender, head) = oneshot::channel();
         let (spool, body) = spool(buffer, Tasks::Two);
+        let silent = Arc::new(AtomicBool::new(silent));
         let mut sink = Sink {
             head_sender: Some(head_sender),
             spool,
             head: Vec::new(),
-            silent,
+            silent: Arc::clone(&silent),
             left: None,
             discarded: 0,
         };
@@ -118,12 +121,11 @@ impl Exchange {
     }
 
     /// Waits for the response's head; the body follows.
-    pub(super) async fn head(self) -> Result<(Head, Body), GatewayError> {
+    pub(super) async fn head(self) -> Result<(Head, ResponseBody), GatewayError> {
         let Exchange { head, body, task, silent } = self;
         let head = head.recv().await.unwrap_or(Err(GatewayError::Gone(None)))?;
-        let silent = silent || is_bodiless(head.status);
         let held = ResponseBody { body, left: content_length(&head), silent, task: Some(task) };
-        Ok((head, Body::Stream(Stream::new(held))))
+        Ok((head, held))
     }
 }
 
@@ -132,12 +134,24 @@ fn content_length(head: &Head) -> Option<u64> {
 }
 
 /// A response's body with the task that produces it.
-struct ResponseBody {
+pub(super) struct ResponseBody {
     body: Spooled<BoxError>,
     /// Bytes to come of the declared length.
     left: Option<u64>,
-    silent: bool,
+    /// `true`: it is not wanted.
+    silent: Arc<AtomicBool>,
     task: Option<Task>,
+}
+
+impl ResponseBody {
+    pub(super) fn into_body(self) -> Body {
+        Body::Stream(Stream::new(self))
+    }
+
+    /// Discards the body; the application may finish its work.
+    pub(super) fn discard(self) {
+        self.silent.store(true, Relaxed);
+    }
 }
 
 impl http_body::Body for ResponseBody {
@@ -163,7 +177,7 @@ impl http_body::Body for ResponseBody {
 impl Drop for ResponseBody {
     fn drop(&mut self) {
         // The rest of the response is not needed; the application may finish its work.
-        if self.silent || self.left == Some(0) {
+        if self.silent.load(Relaxed) || self.left == Some(0) {
             self.task.take().into_iter().for_each(Task::let_go);
         }
     }
@@ -175,7 +189,7 @@ pub(super) struct Sink {
     spool: Spool<BoxError>,
     /// Bytes of an incomplete head.
     head: Vec<u8>,
-    silent: bool,
+    silent: Arc<AtomicBool>,
     left: Option<u64>,
     discarded: u64,
 }
@@ -203,7 +217,9 @@ impl Sink {
         };
         let head = Head::parse(&self.head[..end]).map_err(GatewayError::Head)?;
         self.left = content_length(&head);
-        self.silent |= is_bodiless(head.status);
+        if is_bodiless(head.status) {
+            self.silent.store(true, Relaxed);
+        }
         if head.is_unbuffered {
             self.spool.pass_on();
         }
@@ -216,7 +232,7 @@ impl Sink {
     }
 
     async fn forward(&mut self, mut data: Bytes) -> Result<(), GatewayError> {
-        let left = if self.silent { Some(0) } else { self.left };
+        let left = if self.silent.load(Relaxed) { Some(0) } else { self.left };
         let wanted = left.map_or(data.len(), |left| {
             usize::try_from(left).map_or(data.len(), |left| left.min(data.len()))
         });
@@ -229,7 +245,10 @@ impl Sink {
             return Ok(());
         }
         self.left = self.left.map(|left| left - wanted as u64);
-        if self.spool.put(data).await { Ok(()) } else { Err(GatewayError::Abandoned) }
+        match self.spool.put(data).await || self.silent.load(Relaxed) {
+            true => Ok(()),
+            false => Err(GatewayError::Abandoned),
+        }
     }
 
     /// Completes the response, or reports its failure.
@@ -240,7 +259,7 @@ impl Sink {
             }
             (Err(error), Some(head_sender)) => head_sender.send(Err(error)),
             (done, None) => {
-                let is_short = !self.silent && self.left.is_some_and(|left| left > 0);
+                let is_short = !self.silent.load(Relaxed) && self.left.is_some_and(|left| left > 0);
                 let end = match done {
                     Ok(()) if is_short => Err("it is shorter than its Content-Length".into()),
                     Ok(()) => Ok(None),
