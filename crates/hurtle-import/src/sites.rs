@@ -68,17 +68,17 @@ fn is_alike(servers: &[Server<'_>], [clear, tls]: [&Vec<String>; 2]) -> bool {
     let has_all = |own: &Vec<String>, all: &Vec<String>| {
         own.is_empty() || all.iter().all(|address| own.contains(address))
     };
-    // A name with other content in clear than by TLS: two sites, each with addresses of its own.
-    let is_split = |one: &Server<'_>| {
-        let is_other = |other: &Server<'_>| {
+    // nginx has no TLS for a site in clear, unless another server has the same site by TLS.
+    let is_clear = |one: &Server<'_>| {
+        let has_same = |other: &Server<'_>| {
             !other.is_redirect
-                && other.clear.is_empty()
+                && !other.tls.is_empty()
                 && shares_name(&one.site, &other.site)
-                && !is_same(&one.site, &other.site)
+                && is_same(&one.site, &other.site)
         };
-        !one.is_redirect && one.tls.is_empty() && servers.iter().any(is_other)
+        !one.is_redirect && one.tls.is_empty() && !servers.iter().any(has_same)
     };
-    let is_whole = !servers.iter().any(is_split);
+    let is_whole = tls.is_empty() || !servers.iter().any(is_clear);
     is_whole
         && servers.iter().all(|server| {
             let own: Vec<&str> =
@@ -98,11 +98,13 @@ fn is_alike(servers: &[Server<'_>], [clear, tls]: [&Vec<String>; 2]) -> bool {
 fn listened(server: &Server<'_>, servers: &[Server<'_>]) -> Vec<String> {
     let mut own: Vec<String> = server.clear.iter().chain(&server.tls).cloned().collect();
     for other in servers {
+        let is_shared = shares_name(&other.site, &server.site);
         let is_part = match other.is_redirect {
-            true => !server.tls.is_empty(),
-            false => is_same(&other.site, &server.site),
+            // One without names redirects all.
+            true => !server.tls.is_empty() && (is_shared || other.site.hosts.is_empty()),
+            false => is_shared && is_same(&other.site, &server.site),
         };
-        if is_part && shares_name(&other.site, &server.site) {
+        if is_part {
             let more =
                 other.clear.iter().chain(&other.tls).filter(|address| !own.contains(address));
             let more: Vec<String> = more.cloned().collect();
