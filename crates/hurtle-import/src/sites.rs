@@ -121,17 +121,12 @@ fn meets(one: &Site, other: &Site) -> bool {
 
 /// Chooses the sites of unknown names where each has addresses of its own.
 fn choose_defaults(servers: &[Server<'_>], sites: &mut [Site], report: &mut Report) {
-    let is_of = |server: &Server<'_>, address: &String| {
-        server.clear.contains(address) || server.tls.contains(address)
-    };
     let mut chosen: Vec<(usize, &String)> = Vec::new();
     let mut all: Vec<&String> = servers.iter().flat_map(|s| s.clear.iter().chain(&s.tls)).collect();
     all.sort();
     all.dedup();
     for address in all {
-        let own = || servers.iter().filter(|server| is_of(server, address));
-        let default = own().find(|server| server.is_default).or_else(|| own().next());
-        let site = default.and_then(|default| {
+        let site = default_at(servers, address).and_then(|default| {
             sites
                 .iter()
                 .position(|site| shares_name(site, &default.site) && site.listen.contains(address))
@@ -199,26 +194,32 @@ fn redirects(servers: &[Server<'_>], sites: &mut [Site], report: &mut Report) {
 
 /// Chooses the site of unknown names: the first server of an address, or its default_server.
 fn choose_default(servers: &[Server<'_>], sites: &mut [Site], report: &mut Report) {
-    let mut chosen: Vec<usize> = Vec::new();
-    let listeners: [fn(&Server<'_>) -> bool; 2] = [|s| !s.clear.is_empty(), |s| !s.tls.is_empty()];
-    for listens in listeners {
-        let of_kind = || servers.iter().filter(|server| listens(server));
-        let default = of_kind().find(|server| server.is_default).or_else(|| of_kind().next());
-        let Some(default) = default else { continue };
+    let all =
+        [addresses(servers, |server| &server.clear), addresses(servers, |server| &server.tls)];
+    let mut chosen: Option<(usize, &String)> = None;
+    for address in all.iter().flatten() {
+        let Some(default) = default_at(servers, address) else { continue };
         let site = sites.iter().position(|site| {
             shares_name(site, &default.site) && (!default.is_redirect || !site.hosts.is_empty())
         });
-        if let Some(site) = site.filter(|site| !chosen.contains(site)) {
-            chosen.push(site);
+        match (site, chosen) {
+            (Some(site), None) => chosen = Some((site, address)),
+            (Some(site), Some((first, at))) if site != first => report.general(format!(
+                "nginx has another default server on {address} than on {at}, whose default is chosen"
+            )),
+            _ => {}
         }
     }
-    if chosen.len() > 1 {
-        report.general(
-            "nginx has different default servers in clear and by TLS; the one in clear is chosen"
-                .to_owned(),
-        );
-    }
-    if let Some(site) = chosen.first().and_then(|&site| sites.get_mut(site)) {
+    if let Some(site) = chosen.and_then(|(site, _)| sites.get_mut(site)) {
         site.is_default = true;
     }
+}
+
+/// The server of unknown names at an address: its `default_server`, or the first one.
+fn default_at<'s, 'a>(servers: &'s [Server<'a>], address: &String) -> Option<&'s Server<'a>> {
+    let is_own =
+        |server: &Server<'_>| [&server.clear, &server.tls].iter().any(|l| l.contains(address));
+    let mut own = servers.iter().filter(|server| is_own(server));
+    let default = servers.iter().find(|server| server.defaults.contains(address));
+    default.or_else(|| own.next())
 }

@@ -37,6 +37,21 @@ const ROWS: &[(&str, &str, &[&str])] = &[
         ],
     ),
     (
+        "a default server of another address",
+        "server { listen 80; server_name a.example; root /a; }
+         server { listen 80; listen 8080 default_server; server_name b.example; root /b; }",
+        &[
+            "hosts = \"a.example\"\nlisten = \"0.0.0.0:80\"\ndefault = true\n",
+            "hosts = \"b.example\"\nlisten = [\"0.0.0.0:80\", \"0.0.0.0:8080\"]\n[[",
+        ],
+    ),
+    (
+        "default servers of two addresses that all servers have",
+        "server { listen 80; listen 8080 default_server; server_name a.example; root /a; }
+         server { listen 80 default_server; listen 8080; server_name b.example; root /b; }",
+        &["hosts = \"a.example\"\n[[", "hosts = \"b.example\"\ndefault = true\n"],
+    ),
+    (
         "one site in clear and by TLS",
         "server { listen 80; server_name a.example; root /a; }
          server { listen 443 ssl; server_name a.example; TLS root /a; }",
