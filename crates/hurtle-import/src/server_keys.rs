@@ -21,6 +21,7 @@ pub(super) fn listen(
         match option.split('=').next().unwrap_or_default() {
             "ssl" => is_tls = true,
             "default_server" | "default" => server.defaults.push(address.clone()),
+            "ipv6only" if option == "ipv6only=off" => server.dual.push(address.clone()),
             "http2" | "reuseport" | "deferred" | "ipv6only" | "backlog" | "fastopen"
             | "so_keepalive" | "rcvbuf" | "sndbuf" | "bind" => {}
             // The TLS listener of the same port serves HTTP/3 too.

@@ -47,6 +47,21 @@ pub(super) fn add(servers: &[Server<'_>], out: &mut ServerConfig, report: &mut R
     out.sites = sites;
 }
 
+/// Adds the address of IPv4 to servers on one of IPv6 whose socket takes both. The option of one
+/// server holds for all on that address.
+pub(super) fn add_ipv4(servers: &mut [Server<'_>]) {
+    let dual = addresses(servers, |server| &server.dual);
+    for server in servers {
+        for own in [&mut server.clear, &mut server.tls, &mut server.defaults] {
+            let ports = dual.iter().filter(|address| own.contains(address));
+            let ports = ports.filter_map(|address| address.strip_prefix("[::]:"));
+            let more = ports.map(|port| format!("0.0.0.0:{port}"));
+            let more: Vec<String> = more.filter(|address| !own.contains(address)).collect();
+            own.extend(more);
+        }
+    }
+}
+
 /// The addresses of all servers, each once.
 fn addresses(
     servers: &[Server<'_>],

@@ -52,6 +52,17 @@ const ROWS: &[(&str, &str, &[&str])] = &[
         &["hosts = \"a.example\"\n[[", "hosts = \"b.example\"\ndefault = true\n"],
     ),
     (
+        "sockets of IPv6 that take IPv4, too, as one server says",
+        "server { listen [::]:80 ipv6only=off; server_name a.example; root /a; }
+         server { listen [::]:80; server_name b.example; root /b; }
+         server { listen [::]:81 ipv6only=on; server_name c.example; root /c; }",
+        &[
+            "listen = [\"[::]:80\", \"0.0.0.0:80\", \"[::]:81\"]\n[[",
+            "hosts = \"a.example\"\nlisten = [\"[::]:80\", \"0.0.0.0:80\"]\ndefault = true\n",
+            "hosts = \"b.example\"\nlisten = [\"[::]:80\", \"0.0.0.0:80\"]\n[[",
+        ],
+    ),
+    (
         "one site in clear and by TLS",
         "server { listen 80; server_name a.example; root /a; }
          server { listen 443 ssl; server_name a.example; TLS root /a; }",
