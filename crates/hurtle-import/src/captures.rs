@@ -33,18 +33,18 @@ fn server(block: &[Directive], remarks: &mut Vec<String>) -> Vec<Directive> {
     let mut rewrites = Vec::new();
     let is_first = |name: &str| matches!(name, "rewrite" | "return" | "if" | "set");
     let has_rewrites = block.iter().any(|d| is_first(&d.name));
-    // Expressions before it, which may take its paths.
-    let mut earlier: Vec<&str> = Vec::new();
+    // The beginnings of expressions that nginx tries first, which may take its paths.
+    let mut earlier: Vec<String> = block.iter().flat_map(nested_beginnings).collect();
     for (at, d) in block.iter().enumerate() {
-        let others = || block.iter().enumerate().filter(|(other, _)| *other != at).map(|(_, d)| d);
-        let remark = |text: &str| format!("{}: {text}", d.at);
-        let text = match modifier(d).filter(|_| d.name == "location") {
-            Some((Modifier::Regex, text)) => Some(text),
-            _ => None,
+        let others = || {
+            let others = block.iter().enumerate().filter(|(other, _)| *other != at);
+            others.flat_map(|(_, d)| with_nested(d))
         };
-        let is_apart = text.is_some_and(|text| earlier.iter().all(|other| are_apart(text, other)));
+        let remark = |text: &str| format!("{}: {text}", d.at);
+        let begin = expression(d).map(beginning);
+        let is_apart = begin.as_ref().is_some_and(|own| earlier.iter().all(|o| are_apart(own, o)));
         let redirect = redirect(d, others()).filter(|_| !has_rewrites && is_apart);
-        earlier.extend(text);
+        earlier.extend(begin);
         if ends_with_mark(d) {
             remarks.push(remark(
                 "GET /x without a query is handed on without the ? that nginx leaves at its end",
@@ -75,9 +75,36 @@ fn server(block: &[Directive], remarks: &mut Vec<String>) -> Vec<Directive> {
     rewritten
 }
 
-/// `true` if it is known that no path meets both expressions: their beginnings differ.
+/// The expression of a location with one.
+fn expression(d: &Directive) -> Option<&str> {
+    match modifier(d)? {
+        (Modifier::Regex, text) if d.name == "location" => Some(text),
+        _ => None,
+    }
+}
+
+/// The beginnings of the paths of expressions within a location of a prefix, which nginx tries
+/// before those of the server.
+fn nested_beginnings(outer: &Directive) -> Vec<String> {
+    let path = match modifier(outer) {
+        Some((Modifier::Prefix | Modifier::Final, path)) if outer.name == "location" => path,
+        _ => return Vec::new(),
+    };
+    let of = |d: &Directive| match expression(d).map(beginning) {
+        Some(begin) if begin.len() > path.len() => vec![begin],
+        Some(_) => vec![path.to_owned()],
+        None => nested_beginnings(d),
+    };
+    outer.children().iter().flat_map(of).collect()
+}
+
+/// A directive, and those within it.
+fn with_nested(d: &Directive) -> Vec<&Directive> {
+    std::iter::once(d).chain(d.children().iter().flat_map(with_nested)).collect()
+}
+
+/// `true` if it is known that no path has both beginnings.
 fn are_apart(one: &str, other: &str) -> bool {
-    let (one, other) = (beginning(one), beginning(other));
     let (one, other) = (one.to_ascii_lowercase(), other.to_ascii_lowercase());
     !one.starts_with(&other) && !other.starts_with(&one)
 }

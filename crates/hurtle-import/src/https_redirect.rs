@@ -91,9 +91,13 @@ fn is_https_redirect(block: &Block<'_>, server: &Server<'_>) -> bool {
         }
         _ => false,
     };
-    let by_host = !conditions.is_empty()
+    let name_of = |d: &Directive| d.arg(2).trim_end_matches(')').to_owned();
+    // Names without a condition are 404.
+    let has_condition = |name: &String| conditions.iter().any(|d| name_of(d) == *name);
+    let by_host = !names.is_empty()
+        && names.iter().all(has_condition)
         && conditions.iter().all(|d| {
-            let name = [d.arg(2).trim_end_matches(')').to_owned()];
+            let name = [name_of(d)];
             let is_redirect = |inner: &Directive| keeps_name(inner, &name);
             d.arg(0) == "($host" && d.arg(1) == "=" && d.children().iter().all(is_redirect)
         });

@@ -51,6 +51,7 @@ pub(super) fn translate(directives: &[Directive], report: &mut Report) -> Server
     for block in blocks {
         http(block, &mut shared, &mut servers, report);
     }
+    sites::add_ipv4(&mut servers);
     match servers.is_empty() {
         true => report.general("there is no server".to_owned()),
         false => sites::add(&servers, &mut out, report),

@@ -66,7 +66,7 @@ fn has_choice(text: &str) -> bool {
 }
 
 /// Translates the expression of a rewrite to a pattern: `^/old/(.*)$` to `/old/**`. An expression
-/// without `$` must end with a group.
+/// without `$` must end with a group. If a group needs text, the pattern has paths without it, too.
 pub(super) fn pattern(text: &str) -> Option<String> {
     let mut rest = text.strip_prefix('^')?;
     let mut out = String::new();
@@ -103,6 +103,11 @@ pub(super) fn pattern(text: &str) -> Option<String> {
     }
     // The expression ends without `$`: what follows is not compared.
     out.ends_with("**").then_some(out)
+}
+
+/// `true` if a group of an expression that has a pattern matches some text only: `(.+)`.
+pub(super) fn needs_text(text: &str) -> bool {
+    text.contains("+)")
 }
 
 /// Returns the text with which each path begins that an expression matches.

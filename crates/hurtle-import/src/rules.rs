@@ -4,8 +4,9 @@
 
 use toml::Value;
 
-use super::block::Block;
+use super::block::{Block, Target};
 use super::kind::{HandlerKind, Kind, PathKind};
+use super::location::target as target_of;
 use super::modifier::Modifier;
 use super::mount::{Keys, put};
 use super::regex;
@@ -46,7 +47,8 @@ fn rewrite<'a>(
         report.refuse(d, format!("it cannot match in the location {path}"));
         return None;
     }
-    let is_exact = known.is_some() && location.is_none_or(|at| is_within(&pattern, at));
+    let is_known = known.is_some() && !regex::needs_text(d.arg(0));
+    let is_exact = is_known && location.is_none_or(|at| is_within(&pattern, at));
     let is_url = ["http://", "https://", "{scheme}://"].iter().any(|begin| to.starts_with(begin));
     let status = match (d.arg(2), is_url) {
         ("permanent", _) => Some(301),
@@ -208,6 +210,15 @@ pub(super) fn rewrites<'a>(
     let mut rules = Vec::new();
     for d in block.take_all(Kind::Path(PathKind::Rewrite)) {
         let Some(rule) = rewrite(d, location, report) else { continue };
+        if let Some((Modifier::Prefix | Modifier::Final, path)) = location
+            && target_of(block) == Target::Files
+            && applies_to_index(d.arg(0), path)
+        {
+            let text = format!(
+                "GET {path} is the index of its directory; nginx applies the rewrite to that"
+            );
+            report.remark(d, &text);
+        }
         // nginx executes both in the order in which they are written.
         if returns.is_some_and(|returns| rule.target.is_some() || block.precedes(returns, d)) {
             report.refuse(d, "beside `return`, hurtle knows a redirect that is written before it");
@@ -216,6 +227,13 @@ pub(super) fn rewrites<'a>(
         rules.push(rule);
     }
     rules
+}
+
+/// `true` if an expression matches the index of a directory, and not the directory.
+fn applies_to_index(text: &str, directory: &str) -> bool {
+    let index = format!("{directory}index.html");
+    let matches = |path: &str| PathRegex::new(text).is_ok_and(|regex| regex.is_in(path.as_bytes()));
+    directory.ends_with('/') && matches(&index) && !matches(directory)
 }
 
 /// Refuses rules that hurtle would apply where nginx would not, or not apply where it would.

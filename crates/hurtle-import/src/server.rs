@@ -31,7 +31,10 @@ pub(super) struct Server<'a> {
     pub(super) clear: Vec<String>,
     /// Addresses to listen on with TLS.
     pub(super) tls: Vec<String>,
-    pub(super) is_default: bool,
+    /// Addresses of IPv6 whose sockets take IPv4, too: `ipv6only=off`.
+    pub(super) dual: Vec<String>,
+    /// Addresses whose unknown names are its own: `default_server`.
+    pub(super) defaults: Vec<String>,
     /// It only redirects to HTTPS, at the same names.
     pub(super) is_redirect: bool,
     pub(super) site: Site,
@@ -63,7 +66,8 @@ pub(super) fn server<'a>(
         at,
         clear: Vec::new(),
         tls: Vec::new(),
-        is_default: false,
+        dual: Vec::new(),
+        defaults: Vec::new(),
         is_redirect: false,
         site: Site::default(),
     };

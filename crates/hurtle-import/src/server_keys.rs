@@ -16,10 +16,12 @@ pub(super) fn listen(
     server: &mut Server<'_>,
     report: &mut Report,
 ) {
+    let address = address(d.arg(0));
     for option in &d.args[1.min(d.args.len())..] {
         match option.split('=').next().unwrap_or_default() {
             "ssl" => is_tls = true,
-            "default_server" | "default" => server.is_default = true,
+            "default_server" | "default" => server.defaults.push(address.clone()),
+            "ipv6only" if option == "ipv6only=off" => server.dual.push(address.clone()),
             "http2" | "reuseport" | "deferred" | "ipv6only" | "backlog" | "fastopen"
             | "so_keepalive" | "rcvbuf" | "sndbuf" | "bind" => {}
             // The TLS listener of the same port serves HTTP/3 too.
@@ -28,9 +30,12 @@ pub(super) fn listen(
             _ => report.refuse(d, format!("it does not know `{option}`")),
         }
     }
-    let text = d.arg(0);
-    let address = match text.strip_prefix("*:").or(Some(text).filter(|t| t.parse::<u16>().is_ok()))
-    {
+    if is_tls { server.tls.push(address) } else { server.clear.push(address) }
+}
+
+/// An address of `listen` with its interface and port.
+fn address(text: &str) -> String {
+    match text.strip_prefix("*:").or(Some(text).filter(|t| t.parse::<u16>().is_ok())) {
         Some(port) => format!("0.0.0.0:{port}"),
         None if text.starts_with("unix:") => text.to_owned(),
         None => {
@@ -38,8 +43,7 @@ pub(super) fn listen(
             let has_port = text.rsplit(']').next().is_some_and(|rest| rest.contains(':'));
             if has_port { text } else { format!("{text}:80") }
         }
-    };
-    if is_tls { server.tls.push(address) } else { server.clear.push(address) }
+    }
 }
 
 pub(super) fn names(d: &Directive, hosts: &mut Vec<String>, report: &mut Report) {

@@ -47,6 +47,21 @@ pub(super) fn add(servers: &[Server<'_>], out: &mut ServerConfig, report: &mut R
     out.sites = sites;
 }
 
+/// Adds the address of IPv4 to servers on one of IPv6 whose socket takes both. The option of one
+/// server holds for all on that address.
+pub(super) fn add_ipv4(servers: &mut [Server<'_>]) {
+    let dual = addresses(servers, |server| &server.dual);
+    for server in servers {
+        for own in [&mut server.clear, &mut server.tls, &mut server.defaults] {
+            let ports = dual.iter().filter(|address| own.contains(address));
+            let ports = ports.filter_map(|address| address.strip_prefix("[::]:"));
+            let more = ports.map(|port| format!("0.0.0.0:{port}"));
+            let more: Vec<String> = more.filter(|address| !own.contains(address)).collect();
+            own.extend(more);
+        }
+    }
+}
+
 /// The addresses of all servers, each once.
 fn addresses(
     servers: &[Server<'_>],
@@ -68,17 +83,17 @@ fn is_alike(servers: &[Server<'_>], [clear, tls]: [&Vec<String>; 2]) -> bool {
     let has_all = |own: &Vec<String>, all: &Vec<String>| {
         own.is_empty() || all.iter().all(|address| own.contains(address))
     };
-    // A name with other content in clear than by TLS: two sites, each with addresses of its own.
-    let is_split = |one: &Server<'_>| {
-        let is_other = |other: &Server<'_>| {
+    // nginx has no TLS for a site in clear, unless another server has the same site by TLS.
+    let is_clear = |one: &Server<'_>| {
+        let has_same = |other: &Server<'_>| {
             !other.is_redirect
-                && other.clear.is_empty()
+                && !other.tls.is_empty()
                 && shares_name(&one.site, &other.site)
-                && !is_same(&one.site, &other.site)
+                && is_same(&one.site, &other.site)
         };
-        !one.is_redirect && one.tls.is_empty() && servers.iter().any(is_other)
+        !one.is_redirect && one.tls.is_empty() && !servers.iter().any(has_same)
     };
-    let is_whole = !servers.iter().any(is_split);
+    let is_whole = tls.is_empty() || !servers.iter().any(is_clear);
     is_whole
         && servers.iter().all(|server| {
             let own: Vec<&str> =
@@ -98,11 +113,13 @@ fn is_alike(servers: &[Server<'_>], [clear, tls]: [&Vec<String>; 2]) -> bool {
 fn listened(server: &Server<'_>, servers: &[Server<'_>]) -> Vec<String> {
     let mut own: Vec<String> = server.clear.iter().chain(&server.tls).cloned().collect();
     for other in servers {
+        let is_shared = shares_name(&other.site, &server.site);
         let is_part = match other.is_redirect {
-            true => !server.tls.is_empty(),
-            false => is_same(&other.site, &server.site),
+            // One without names redirects all.
+            true => !server.tls.is_empty() && (is_shared || other.site.hosts.is_empty()),
+            false => is_shared && is_same(&other.site, &server.site),
         };
-        if is_part && shares_name(&other.site, &server.site) {
+        if is_part {
             let more =
                 other.clear.iter().chain(&other.tls).filter(|address| !own.contains(address));
             let more: Vec<String> = more.cloned().collect();
@@ -119,17 +136,12 @@ fn meets(one: &Site, other: &Site) -> bool {
 
 /// Chooses the sites of unknown names where each has addresses of its own.
 fn choose_defaults(servers: &[Server<'_>], sites: &mut [Site], report: &mut Report) {
-    let is_of = |server: &Server<'_>, address: &String| {
-        server.clear.contains(address) || server.tls.contains(address)
-    };
     let mut chosen: Vec<(usize, &String)> = Vec::new();
     let mut all: Vec<&String> = servers.iter().flat_map(|s| s.clear.iter().chain(&s.tls)).collect();
     all.sort();
     all.dedup();
     for address in all {
-        let own = || servers.iter().filter(|server| is_of(server, address));
-        let default = own().find(|server| server.is_default).or_else(|| own().next());
-        let site = default.and_then(|default| {
+        let site = default_at(servers, address).and_then(|default| {
             sites
                 .iter()
                 .position(|site| shares_name(site, &default.site) && site.listen.contains(address))
@@ -197,26 +209,32 @@ fn redirects(servers: &[Server<'_>], sites: &mut [Site], report: &mut Report) {
 
 /// Chooses the site of unknown names: the first server of an address, or its default_server.
 fn choose_default(servers: &[Server<'_>], sites: &mut [Site], report: &mut Report) {
-    let mut chosen: Vec<usize> = Vec::new();
-    let listeners: [fn(&Server<'_>) -> bool; 2] = [|s| !s.clear.is_empty(), |s| !s.tls.is_empty()];
-    for listens in listeners {
-        let of_kind = || servers.iter().filter(|server| listens(server));
-        let default = of_kind().find(|server| server.is_default).or_else(|| of_kind().next());
-        let Some(default) = default else { continue };
+    let all =
+        [addresses(servers, |server| &server.clear), addresses(servers, |server| &server.tls)];
+    let mut chosen: Option<(usize, &String)> = None;
+    for address in all.iter().flatten() {
+        let Some(default) = default_at(servers, address) else { continue };
         let site = sites.iter().position(|site| {
             shares_name(site, &default.site) && (!default.is_redirect || !site.hosts.is_empty())
         });
-        if let Some(site) = site.filter(|site| !chosen.contains(site)) {
-            chosen.push(site);
+        match (site, chosen) {
+            (Some(site), None) => chosen = Some((site, address)),
+            (Some(site), Some((first, at))) if site != first => report.general(format!(
+                "nginx has another default server on {address} than on {at}, whose default is chosen"
+            )),
+            _ => {}
         }
     }
-    if chosen.len() > 1 {
-        report.general(
-            "nginx has different default servers in clear and by TLS; the one in clear is chosen"
-                .to_owned(),
-        );
-    }
-    if let Some(site) = chosen.first().and_then(|&site| sites.get_mut(site)) {
+    if let Some(site) = chosen.and_then(|(site, _)| sites.get_mut(site)) {
         site.is_default = true;
     }
+}
+
+/// The server of unknown names at an address: its `default_server`, or the first one.
+fn default_at<'s, 'a>(servers: &'s [Server<'a>], address: &String) -> Option<&'s Server<'a>> {
+    let is_own =
+        |server: &Server<'_>| [&server.clear, &server.tls].iter().any(|l| l.contains(address));
+    let mut own = servers.iter().filter(|server| is_own(server));
+    let default = servers.iter().find(|server| server.defaults.contains(address));
+    default.or_else(|| own.next())
 }

@@ -337,7 +337,7 @@ fn within(one: Side<'_>, two: Side<'_>, figures: &[Figure]) -> Row {
     let are_slices = one.samples().any(|s| s.slice.is_some());
     match Ratio::within(&after, &before, are_slices) {
         Some(ratio) => {
-            let p = sign_test(ratio.rounds.values().copied());
+            let p = sign_test(two.independent_logs(&ratio.rounds).into_iter().map(f64::exp));
             row.measured(ratio.median, ratio.interval, p)
         }
         None => row.undecided("the two share no round"),
@@ -391,7 +391,7 @@ impl<'a> Side<'a> {
     }
 
     /// Logarithms of ratios by round, of slices their means by burst: neighbouring cycles are not
-    /// independent, as `shift` takes its values to be. Beyond `SIDE_MAX` bursts on a side those
+    /// independent, as `shift` and the sign test take their values to be. Beyond `SIDE_MAX` bursts on a side those
     /// beside each other are joined.
     fn independent_logs(self, ratios: &Rounds) -> Vec<f64> {
         let burst_of = |s: &Sample| Some((s.round, s.slice.as_ref()?.burst));

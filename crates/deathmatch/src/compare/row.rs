@@ -189,7 +189,9 @@ impl Row {
             () if most <= limit => (Outcome::Fine, String::new()),
             () if worse > limit && least > 1.0 => {
                 let rounds = rounds_needed(tests);
-                let why = format!("worse, but not surely among {tests} rows: run {rounds} rounds");
+                let why = format!(
+                    "worse, but not surely among {tests} rows: run {rounds} rounds, or bursts of a duel"
+                );
                 (Outcome::NotShown, why)
             }
             () => {

@@ -124,6 +124,22 @@ fn duels_are_compared_by_their_bursts() {
 }
 
 #[test]
+fn contenders_of_a_duel_are_compared_by_their_bursts() {
+    let mixed = [90e3, 90e3, 105e3, 90e3, 90e3, 105e3, 90e3, 90e3, 105e3, 90e3, 90e3, 105e3];
+    let rows: [(&[f64], f64, Outcome, &str); 3] = [
+        (&[90e3; 4], 0.125, Outcome::NotShown, "four of four bursts: 2 / 16"),
+        (&[90e3; 12], 2.0 / 4_096.0, Outcome::Regressed, "twelve of twelve"),
+        (&mixed, 1_588.0 / 4_096.0, Outcome::NotShown, "eight of twelve: 2 * 794 / 4,096"),
+    ];
+    for (nginx, p, outcome, sentence) in rows {
+        let found = contenders(&duel(nginx), FLOOR, "nginx", 0.05).unwrap();
+        let row = &found.rows[0];
+        assert!((row.p.unwrap() - p).abs() < 1e-9, "{sentence}\n{found}");
+        assert_eq!(row.outcome, outcome, "{sentence}\n{found}");
+    }
+}
+
+#[test]
 fn a_floor_the_generator_could_not_outrun_still_measures_the_machine() {
     let mut before = run(6, 100_000.0, 50_000.0);
     for sample in before.iter_mut().filter(|sample| sample.contender == FLOOR) {

@@ -199,23 +199,81 @@ pub(crate) fn serve_http2_leaving() -> SocketAddr {
     address
 }
 
-fn respond_and_leave(mut socket: TcpStream) -> io::Result<()> {
-    let [headers, settings, goaway] = [1, 4, 7];
-    // The client's preface (RFC 9113, 3.4).
+/// Types of frames (RFC 9113, 6).
+const HEADERS: u8 = 1;
+const SETTINGS: u8 = 4;
+const GOAWAY: u8 = 7;
+
+fn respond_and_leave(socket: TcpStream) -> io::Result<()> {
+    let mut socket = greet(socket)?;
+    loop {
+        let stream = read_request(&mut socket)?;
+        let farewell = [&[0, 0, 8, GOAWAY, 0, 0, 0, 0, 0], &stream[..], &[0; 4]].concat();
+        socket.write_all(&farewell)?;
+        respond_empty(&mut socket, stream)?;
+    }
+}
+
+/// Reads the client's preface, and sends the server's (RFC 9113, 3.4).
+fn greet(mut socket: TcpStream) -> io::Result<TcpStream> {
     socket.read_exact(&mut [0; 24])?;
-    socket.write_all(&[0, 0, 0, settings, 0, 0, 0, 0, 0])?;
+    socket.write_all(&[0, 0, 0, SETTINGS, 0, 0, 0, 0, 0])?;
+    Ok(socket)
+}
+
+/// The stream of the next request without a body.
+fn read_request(socket: &mut TcpStream) -> io::Result<[u8; 4]> {
     loop {
         let mut head = [0; 9];
         socket.read_exact(&mut head)?;
         let [_, high, low, kind, _, stream @ ..] = head;
         socket.read_exact(&mut vec![0; usize::from(u16::from_be_bytes([high, low]))])?;
-        if kind == headers {
-            let farewell = [&[0, 0, 8, goaway, 0, 0, 0, 0, 0], &stream[..], &[0; 4]].concat();
-            // `:status: 200`, which ends the stream (RFC 7541, appendix A).
-            let response = [&[0, 0, 1, headers, 5], &stream[..], &[0x88]].concat();
-            socket.write_all(&[farewell, response].concat())?;
+        if kind == HEADERS {
+            return Ok(stream);
         }
     }
+}
+
+/// Ends a stream with `:status: 200` (RFC 7541, appendix A).
+fn respond_empty(socket: &mut TcpStream, stream: [u8; 4]) -> io::Result<()> {
+    socket.write_all(&[&[0, 0, 1, HEADERS, 5], &stream[..], &[0x88]].concat())
+}
+
+/// As `serve_http2_plainly`, for a page and two assets on a connection: a GOAWAY refuses the second
+/// asset, and the response to the first one follows the next response on another connection.
+pub(crate) fn serve_http2_leaving_an_asset() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let (send, others) = channel();
+    let others = Arc::new(Mutex::new(others));
+    thread::spawn(move || {
+        for socket in listener.incoming() {
+            let (socket, send, others) = (socket.unwrap(), send.clone(), others.clone());
+            // An error is the client's end.
+            thread::spawn(move || leave_an_asset(socket, &send, &others).unwrap_or_default());
+        }
+    });
+    address
+}
+
+fn leave_an_asset(
+    socket: TcpStream,
+    send: &Sender<()>,
+    others: &Mutex<Receiver<()>>,
+) -> io::Result<()> {
+    let mut socket = greet(socket)?;
+    let page = read_request(&mut socket)?;
+    respond_empty(&mut socket, page)?;
+    let _ = send.send(());
+    let first = read_request(&mut socket)?;
+    read_request(&mut socket)?;
+    let others = others.lock().unwrap();
+    while others.try_recv().is_ok() {}
+    socket.write_all(&[&[0, 0, 8, GOAWAY, 0, 0, 0, 0, 0], &first[..], &[0; 4]].concat())?;
+    let _ = others.recv();
+    respond_empty(&mut socket, first)?;
+    // It stays open until the client's end.
+    socket.read(&mut [0; 1]).map(drop)
 }
 
 async fn converse_http2(

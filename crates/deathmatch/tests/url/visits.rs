@@ -9,7 +9,7 @@ use deathmatch::tls::Identity;
 use serde_json::{Value, json};
 
 use crate::scripted::folder;
-use crate::server::{Server, serve_http2, serve_http2_leaving, tls};
+use crate::server::{Server, serve_http2, serve_http2_leaving, serve_http2_leaving_an_asset, tls};
 use crate::{DEATHMATCH, ONE_AT_A_TIME, said};
 
 /// Runs the steps against a server; returns the exit code and the figures.
@@ -134,6 +134,17 @@ fn a_step_after_the_end_of_a_connection_has_a_new_one() {
             assert_eq!(found["connections"], 6, "{options:?}: {found}");
         }
     }
+}
+
+#[test]
+fn requests_that_a_server_leaves_have_a_new_connection_at_once() {
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let url = format!("http://{}", serve_http2_leaving_an_asset());
+    let steps = "[[step]]\nrequest = \"/page\"\nassets = [\"/1\", \"/2\"]";
+    let load = ["--h2", "-n", "1", "-c", "1", "--timeout", "2s"];
+    let (code, found) = visit(&url, steps, &load);
+    assert_eq!((code, &found["responses"]), (Some(0), &1.into()), "{found}");
+    assert_eq!(found["connections"], 2, "{found}");
 }
 
 #[test]

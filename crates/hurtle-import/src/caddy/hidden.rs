@@ -106,7 +106,7 @@ pub(super) fn hide(
         let path = if scope.prefix.is_empty() { "/" } else { &scope.prefix };
         let keys = [answer("", 404), scope.mounted()].concat();
         let mount = parts.mount(path.to_owned(), met.key()?, keys);
-        parts.mounts.push(mount);
+        parts.push(mount);
         if files.iter().any(|(name, _)| name == "listing") {
             report.remark(item.d, "the listing, such as GET /, names the Caddyfile, which is 404");
         }

@@ -57,6 +57,14 @@ impl Parts {
         Mount { path, place, keys, headers: std::collections::BTreeMap::new(), choice: None }
     }
 
+    /// Adds a mount, unless it has the conditions of an earlier one, which gets its requests.
+    pub(super) fn push(&mut self, mount: Mount) {
+        let is_it = |known: &Mount| known.path == mount.path && known.place == mount.place;
+        if mount.place.is_empty() || !self.mounts.iter().any(is_it) {
+            self.mounts.push(mount);
+        }
+    }
+
     /// Adds a mount for these requests. One that keeps requests out does so in any case of the
     /// path, as Caddy compares them.
     pub(super) fn add(
@@ -78,11 +86,7 @@ impl Parts {
             None => Keys::new(),
         };
         let mount = self.mount(path.to_owned(), place, keys);
-        // One with the conditions of an earlier one gets no requests.
-        let is_it = |known: &Mount| known.path == mount.path && known.place == mount.place;
-        if mount.place.is_empty() || !self.mounts.iter().any(is_it) {
-            self.mounts.push(mount);
-        }
+        self.push(mount);
         if let Some(matcher) = requests.filter(|_| is_guard && !prefix.is_empty()) {
             let place = matcher.in_any_case()?.key()?;
             let mount = self.mount("/".to_owned(), place, answer("", 403));

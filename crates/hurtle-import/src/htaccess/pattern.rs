@@ -116,7 +116,7 @@ fn has_begin(text: &str) -> bool {
 /// The glob of an expression of whole paths; `None`: there is none.
 pub(super) fn glob(text: &str) -> Option<String> {
     // A run of a glob may be empty.
-    let found = crate::regex::pattern(text).filter(|_| !text.contains("+)"));
+    let found = crate::regex::pattern(text).filter(|_| !crate::regex::needs_text(text));
     found.filter(|glob| glob.starts_with('/'))
 }
 

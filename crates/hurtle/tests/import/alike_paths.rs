@@ -225,6 +225,25 @@ pub(crate) const ROWS: &[Row] = &[
         ],
     },
     Row {
+        sentence: "parts of paths that are not empty",
+        http: "server { listen 127.0.0.1:{port}; root {root};
+               rewrite ^/old/(.+)$ /new/$1 permanent;
+               rewrite ^/user/([^/]+)$ /users?name=$1 permanent;
+               location /docs/ { rewrite ^/docs/(.+)$ /about.html last; }
+               location /app/ { rewrite ^/app/(.+)$ /about.html last;
+                                proxy_pass http://{upstream}; proxy_set_header Host $http_host; } }",
+        requests: &[
+            "GET /old/",
+            "GET /old/x/y?z",
+            "GET /user/",
+            "GET /user/x",
+            "GET /user/x/y",
+            "GET /docs/guide.txt",
+            "GET /app/",
+            "GET /app/x",
+        ],
+    },
+    Row {
         sentence: "expressions within a final location",
         http: "server { listen 127.0.0.1:{port}; root {root};
                location / { }

@@ -302,6 +302,14 @@ fn files_of_the_configuration_are_hidden() {
         .expect("a file");
     let of_styles = caddy_file(&file, false).expect("an import").text;
     assert!(!of_styles.contains("Caddyfile\""), "{of_styles}");
+    // Files for two sets of requests, each with the Caddyfile.
+    fs::write(
+        &file,
+        ":80 {\n@a path /a/* /Caddyfile\n@b path /b/* /Caddyfile\nfile_server @a\nfile_server @b\n}\n",
+    )
+    .expect("a file");
+    let of_two = caddy_file(&file, false).expect("an import").text;
+    assert_eq!(of_two.matches("match = \"/Caddyfile\"").count(), 1, "{of_two}");
     let site = ":{port} {\nbind 127.0.0.1\nhandle_path /d/* {\nimport ../part\n}\nhandle {\nroot ../docs/..\nfile_server\n}\n}\n";
     fs::write(&file, site.replace("{port}", &port.to_string())).expect("a file");
     fs::write(

@@ -149,6 +149,20 @@ const ROWS: &[(&str, &str)] = &[
         "scripts with a password",
         "location / { } location ~ \\.php$ { PASSWORD fastcgi_pass 127.0.0.1:1; }",
     ),
+    // Parts of paths: nginx tries expressions within a prefix before those of the server.
+    (
+        "an expression within / for nobody, and the rest of a path",
+        "location / { location ~ \\.txt$ { deny all; } } location ~ ^/docs/(.*)$ { alias {root}/docs/$1; }",
+    ),
+    (
+        "an expression within / for nobody, and a redirect of the rest of a path",
+        "location / { location ~ \\.txt$ { deny all; } } location ~ ^/docs/(.*)$ { return 301 /moved/$1; }",
+    ),
+    (
+        "a prefix within /, and the rest of a path for nobody",
+        "location / { location /docs/secret/ { } }
+         location ~ ^/docs/(.*)$ { alias {root}/docs/$1; deny all; }",
+    ),
     // Rewrites.
     (
         "a password beside a rewrite of a part",

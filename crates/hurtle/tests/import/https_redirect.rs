@@ -21,6 +21,12 @@ const ROWS: &[(&str, bool)] = &[
          if ($host = a.example) { return 301 https://a.example$request_uri; } return 404;",
         true,
     ),
+    // The other names are 404.
+    (
+        "server_name a.example b.example; if ($host = a.example) { return 301 https://$host$request_uri; } return 404;",
+        false,
+    ),
+    ("if ($host = a.example) { return 301 https://$host$request_uri; } return 404;", false),
 ];
 
 #[test]
@@ -34,5 +40,7 @@ fn a_redirect_to_one_of_several_names_leads_there() {
         let found = without_comments(&found.unwrap_or_else(|e| panic!("{server}: {e:?}")));
         let leads = found.contains("redirect = \"https://a.example/\"");
         assert_eq!(leads, !is_own, "{server}:\n{found}");
+        let is_missing = found.contains("status = 404");
+        assert_eq!(is_missing, !is_own && server.contains("404"), "{server}:\n{found}");
     }
 }

@@ -2,6 +2,7 @@
 //! same requests alike; what cannot be translated is refused by file and line; the documents'
 //! examples hold.
 
+mod addresses;
 mod alike;
 mod alike_cache;
 mod alike_conditions;

@@ -23,7 +23,7 @@ use super::wire::{self, Poll, RECEIVE_BYTES};
 use super::{Job, Step};
 use crate::random::SplitMix;
 use crate::sample::{Load, Offered};
-use visitor::{Visit, Visitor};
+use visitor::{LEAVING_MAX, Visit, Visitor};
 
 /// Interval at which overdue steps are searched and, in a closed loop, failed visits begun again.
 const SWEEP_NS: u64 = 10_000_000;
@@ -50,7 +50,7 @@ pub(super) struct Engine<'a, L> {
     started: Instant,
     poll: Poll,
     visitors: Vec<Visitor<L>>,
-    /// Connections that each visitor may have.
+    /// Places for connections of each visitor.
     lanes: usize,
     /// Places without a visitor, the longest free first.
     free: VecDeque<usize>,
@@ -68,11 +68,16 @@ pub(super) struct Engine<'a, L> {
 }
 
 impl<'a, L: Link> Engine<'a, L> {
-    /// `lanes`: the connections of each visitor.
-    pub(super) fn new(job: &'a Job, steps: Steps<'a>, lanes: u32) -> io::Result<Engine<'a, L>> {
+    /// `connections`: those of each visitor.
+    pub(super) fn new(
+        job: &'a Job,
+        steps: Steps<'a>,
+        connections: u32,
+    ) -> io::Result<Engine<'a, L>> {
         let invalid = |text: &str| io::Error::new(io::ErrorKind::InvalidInput, text.to_owned());
-        let lanes = lanes.max(1) as usize;
-        let (visitors, pace) = plan(job, wire::connections_max() / lanes)?;
+        let connections = connections.max(1) as usize;
+        let lanes = connections + if L::IS_MULTIPLEXED { LEAVING_MAX } else { 0 };
+        let (visitors, pace) = plan(job, wire::connections_max() / connections)?;
         let is_empty = match &steps {
             Steps::Files(files) => *files == 0 || !matches!(job.offered, Offered::Closed { .. }),
             Steps::Of(steps) => {
@@ -90,7 +95,7 @@ impl<'a, L: Link> Engine<'a, L> {
             steps,
             started: Instant::now(),
             poll: Poll::new()?,
-            visitors: (0..visitors).map(|_| Visitor::new(job, lanes)).collect(),
+            visitors: (0..visitors).map(|_| Visitor::new(job, connections, lanes)).collect(),
             lanes,
             free: (0..visitors).collect(),
             arrivals: Arrivals::new(pace, 1),

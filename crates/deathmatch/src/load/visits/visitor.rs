@@ -5,10 +5,15 @@ use std::collections::VecDeque;
 use crate::load::link::{EndedRequest, Link};
 use crate::load::{Job, Status};
 
+/// Connections beside those in use that end their responses after a GOAWAY.
+pub(super) const LEAVING_MAX: usize = 1;
+
 /// A place for a visitor.
 pub(super) struct Visitor<L> {
-    /// The connections it may have.
+    /// The connections it may have, and those that the server leaves.
     pub(super) lanes: Vec<Lane<L>>,
+    /// Largest number of connections that take requests.
+    connections_max: usize,
     /// The visit; `None`: the place is free.
     pub(super) visit: Option<Visit>,
     /// End of the last visit.
@@ -49,10 +54,11 @@ pub(super) struct Visit {
 }
 
 impl<L: Link> Visitor<L> {
-    pub(super) fn new(job: &Job, lanes: usize) -> Visitor<L> {
+    /// `lanes`: places for `connections_max` connections, and for those that the server leaves.
+    pub(super) fn new(job: &Job, connections_max: usize, lanes: usize) -> Visitor<L> {
         let lane = || Lane { link: L::of(job), asked: Vec::new(), is_open: false };
         let lanes = std::iter::repeat_with(lane).take(lanes).collect();
-        Visitor { lanes, visit: None, free_since: 0 }
+        Visitor { lanes, connections_max, visit: None, free_since: 0 }
     }
 
     /// `true` if responses are awaited.
@@ -78,12 +84,16 @@ impl<L: Link> Visitor<L> {
         true
     }
 
-    /// A connection to open, because requests wait and no other is about to take them.
+    /// A connection to open, because requests wait and no other is about to take them. One that the
+    /// server leaves takes no more (RFC 9113, 6.8).
     pub(super) fn lane_to_open(&self) -> Option<usize> {
         let waiting = self.visit.as_ref().map_or(0, |visit| visit.queue.len());
-        let opening =
-            self.lanes.iter().filter(|lane| !lane.link.is_shut() && !lane.is_open).count();
-        let is_needed = opening < waiting;
+        let count = |is: fn(&Lane<L>) -> bool| {
+            self.lanes.iter().filter(|lane| !lane.link.is_shut() && is(lane)).count()
+        };
+        let opening = count(|lane| !lane.is_open);
+        let in_use = opening + count(|lane| lane.is_open && lane.link.may_ask());
+        let is_needed = opening < waiting && in_use < self.connections_max;
         self.lanes.iter().position(|lane| lane.link.is_shut()).filter(|_| is_needed)
     }
 
