@@ -391,8 +391,8 @@ impl<'a> Side<'a> {
     }
 
     /// Logarithms of ratios by round, of slices their means by burst: neighbouring cycles are not
-    /// independent, as `shift` and the sign test take their values to be. Beyond `SIDE_MAX` bursts on a side those
-    /// beside each other are joined.
+    /// independent, as `shift` and the sign test take their values to be. Beyond `SIDE_MAX` bursts
+    /// on a side those beside each other are joined.
     fn independent_logs(self, ratios: &Rounds) -> Vec<f64> {
         let burst_of = |s: &Sample| Some((s.round, s.slice.as_ref()?.burst));
         let bursts: BTreeMap<u32, u32> = self.samples().filter_map(burst_of).collect();

@@ -2,6 +2,7 @@
 //! 2xx or 3xx where nginx sends an error. All other configurations are refused, or a remark names
 //! the paths.
 
+use crate::closed_parts;
 use crate::servers::{
     Dir, Nginx, Ours, ask, free_port, import, import_partially, program, upstream,
 };
@@ -148,20 +149,6 @@ const ROWS: &[(&str, &str)] = &[
     (
         "scripts with a password",
         "location / { } location ~ \\.php$ { PASSWORD fastcgi_pass 127.0.0.1:1; }",
-    ),
-    // Parts of paths: nginx tries expressions within a prefix before those of the server.
-    (
-        "an expression within / for nobody, and the rest of a path",
-        "location / { location ~ \\.txt$ { deny all; } } location ~ ^/docs/(.*)$ { alias {root}/docs/$1; }",
-    ),
-    (
-        "an expression within / for nobody, and a redirect of the rest of a path",
-        "location / { location ~ \\.txt$ { deny all; } } location ~ ^/docs/(.*)$ { return 301 /moved/$1; }",
-    ),
-    (
-        "a prefix within /, and the rest of a path for nobody",
-        "location / { location /docs/secret/ { } }
-         location ~ ^/docs/(.*)$ { alias {root}/docs/$1; deny all; }",
     ),
     // Rewrites.
     (
@@ -380,7 +367,7 @@ fn what_nginx_closes_stays_closed() {
     };
     let upstream = upstream();
     let mut faults = Vec::new();
-    for (sentence, text) in ROWS {
+    for (sentence, text) in ROWS.iter().chain(closed_parts::ROWS) {
         let dir = Dir::new();
         let port = free_port();
         let file = dir.configure(&http(text), port, upstream);

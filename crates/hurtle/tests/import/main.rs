@@ -23,6 +23,7 @@ mod caddy_rows;
 mod caddy_scripts;
 mod caddy_table;
 mod closed;
+mod closed_parts;
 #[path = "../gateway/dir.rs"]
 #[allow(dead_code, clippy::unwrap_used)] // shared with tests that use more of it
 mod dir;
