@@ -24,7 +24,9 @@ use super::site_listen::check_site_listens;
 use super::sources::Sources;
 use super::store::store;
 use super::table::Table;
-use super::types::{AccessLog, Config, ErrorLog, Limits, Listen, LogField, LogFormat, LogTarget};
+use super::types::{
+    AccessLog, Config, ErrorLog, Limits, Listen, LogField, LogFormat, LogTarget, Site,
+};
 use super::value::Value;
 
 /// Parses a configuration; the error holds every problem in it, in the order of the text.
@@ -96,7 +98,22 @@ fn listeners(top: &Table<'_>, config: &mut Config, reader: &mut Reader<'_>) {
             ValueError::new(format!("{both} is in listen too")).hint("remove one of the two");
         written.report(reader, wrong);
     }
+    let is_unreachable = |site: &&Site| site.tls.is_none() && site.listen.is_empty();
+    // The certificate of a site may be the problem.
+    let unreachable =
+        config.sites.iter().filter(|_| reader.problem_count() == 0).find(is_unreachable);
     match written {
+        Some(written)
+            if has_certificates
+                && config.listen.is_empty()
+                && let Some(site) = unreachable =>
+        {
+            let name = site.name();
+            let wrong =
+                ValueError::new(format!("{name} has no certificate, and nothing listens in clear"));
+            let hint = "write listen = \"0.0.0.0:80\", or a [site.tls] beneath that [[site]]";
+            written.report(reader, wrong.hint(hint));
+        }
         Some(written) if !has_certificates => {
             let wrong = ValueError::new("no site has a certificate");
             let hint = "write a [site.tls] beneath a [[site]]";

@@ -35,6 +35,10 @@ pub(super) fn sites(top: &Table<'_>, reader: &mut Reader<'_>) -> Vec<Site> {
     let root = top.get("root");
     let written = top.get("site");
     let apps = top.get("apps").is_some();
+    if let (None, Some(defaults), Some(_)) = (&written, top.get("defaults"), top.get("include")) {
+        let wrong = ValueError::new("there is no [[site]] that takes them");
+        defaults.report(reader, wrong.hint("write a [[site]] in place of root or apps alone"));
+    }
     match (root, written) {
         (Some(root), None) => shorthand(top, &root, reader).into_iter().collect(),
         (None, Some(written)) => read_sites(&written, apps, reader),

@@ -144,13 +144,24 @@ fn error_page(value: &Value<'_>, reader: &mut Reader<'_>) -> Option<ErrorPage> {
         return Some(ErrorPage { to: value.parse(reader, target)?, status: None });
     };
     let mut status = None;
-    table.set("status", reader, |v, r| final_status(v, r).map(Some), &mut status);
+    table.set("status", reader, |v, r| page_status(v, r).map(Some), &mut status);
     let Some(to) = table.get("to") else {
         let wrong = ValueError::new("the page is missing").hint("write to = \"/404.html\"");
         reader.report_missing(&table.spot, wrong);
         return None;
     };
     Some(ErrorPage { to: to.parse(reader, target)?, status })
+}
+
+fn page_status(value: &Value<'_>, reader: &mut Reader<'_>) -> Option<StatusCode> {
+    let status = final_status(value, reader)?;
+    // RFC 9110 sections 15.3.5, 15.3.6 and 15.4.5.
+    if matches!(status.as_u16(), 204 | 205 | 304) {
+        let wrong = ValueError::new("a response with this status has no content, but a page has");
+        value.report(reader, wrong.hint("write 200, or leave it out for that of the error"));
+        return None;
+    }
+    Some(status)
 }
 
 fn target(text: &str) -> Result<ErrorTarget, ValueError> {

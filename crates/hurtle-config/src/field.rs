@@ -53,8 +53,8 @@ pub(super) fn field_value(text: &str) -> Result<HeaderValue, ValueError> {
     let wrong = |what: &str| ValueError::new(format!("{} {what}", shown(text)));
     // Recipients strip surrounding whitespace (RFC 9110 section 5.5), so it would be lost.
     if text.starts_with([' ', '\t']) || text.ends_with([' ', '\t']) {
-        return Err(wrong("begins or ends with a space")
-            .hint(format!("write {}", shown(text.trim_matches([' ', '\t'])))));
+        // The value may be a secret, which a part of it would show.
+        return Err(wrong("begins or ends with a space").hint("remove the space"));
     }
     // RFC 9110 section 5.5: recipients treat other bytes than ASCII as opaque data.
     let value = HeaderValue::from_str(text).ok().filter(|_| text.is_ascii());

@@ -19,7 +19,7 @@ use super::schema::{Key, Section};
 use super::sources::Sources;
 use super::table::Table;
 use super::target::url_path;
-use super::types::Config;
+use super::types::{Config, Site};
 use super::upstream::{Proxy, Upstream, upstream};
 use super::value::Value;
 
@@ -155,9 +155,13 @@ fn read(table: &Table<'_>, config: &Config, reader: &mut Reader<'_>) -> Option<M
 
 /// Finds the index of its site.
 fn site(table: &Table<'_>, config: &Config, reader: &mut Reader<'_>) -> Option<usize> {
-    let default = config.sites.iter().position(|site| site.default);
+    // A site of some listeners is seldom the public one: it may have the status page.
+    let is_of_all = |site: &Site| site.listen.is_empty();
+    let any = !config.sites.iter().any(is_of_all);
+    let sites = || config.sites.iter().enumerate().filter(|(_, site)| any || is_of_all(site));
+    let default = sites().find(|(_, site)| site.default).map(|(at, _)| at);
     let Some(written) = table.get("host") else {
-        let only = (config.sites.len() == 1).then_some(0);
+        let only = sites().next().filter(|_| sites().count() == 1).map(|(at, _)| at);
         if default.or(only).is_none() {
             let wrong = ValueError::new("host is missing, and there is no default site");
             reader.report_missing(&table.spot, wrong.hint("write a host name of a site"));

@@ -58,6 +58,10 @@ fn entry(
         // The status of a file.
         Some("") => (!is_named).then_some(200),
         Some(own) => match own.parse() {
+            Ok(204 | 205 | 304) => {
+                report.refuse(d, "a response with this status has no page");
+                return None;
+            }
             Ok(own @ 200..=599) => Some(own),
             _ => {
                 report.refuse(d, "a response has a status from 200 to 599");

@@ -32,6 +32,9 @@ pub(crate) const CARRIED_SHARE_MIN: f64 = 0.95;
 /// Smallest mean wait for a connection, as a share of the mean response time, that is named.
 const WAIT_SHARE_MIN: f64 = 0.10;
 
+/// Share of the responses whose longest time is what a response takes without a backlog.
+const FASTEST: f64 = 0.01;
+
 /// Number of bars of the histogram.
 const BARS: usize = 12;
 
@@ -246,8 +249,7 @@ impl Figures {
             warnings: Vec::new(),
             course: progress.bins.iter().map(Part::of).collect(),
         };
-        figures.warnings =
-            figures.warn(carried(&figures.offered, load).filter(|_| has_waited(load)));
+        figures.warnings = figures.warn(carried(&figures.offered, load), has_waited(load));
         figures.checks = checks(&conditions, &figures);
         figures
     }
@@ -300,7 +302,7 @@ impl Figures {
         fs::write(file, page::page(self))
     }
 
-    fn warn(&self, carried: Option<f64>) -> Vec<String> {
+    fn warn(&self, carried: Option<f64>, has_waited: bool) -> Vec<String> {
         let mut warnings = Vec::new();
         let busy = self.generator.busy_share;
         if busy > BUSY_SHARE_MAX {
@@ -327,9 +329,12 @@ impl Figures {
                 < CARRIED_SHARE_MIN * rate
         {
             let text = format!(
-                "The server did not carry {} requests a second: requests waited for a connection, and that \
-                 wait is in the response times.",
-                amount(rate)
+                "The server did not carry {} requests a second: {}, which is in the response times.",
+                amount(rate),
+                match has_waited {
+                    true => "requests waited for a connection",
+                    false => "its responses came ever later",
+                }
             );
             warnings.push(text);
         }
@@ -423,13 +428,17 @@ pub fn bars_of_steps(steps: &[(u64, f64)], count: u64) -> Vec<(f64, u64)> {
         .collect()
 }
 
-/// Responses a second in the whole seconds of an open loop: those after its end came late.
+/// Responses a second in the whole seconds of an open loop: those after its end came late. Unless
+/// requests waited for a connection, the time of the fastest responses at its begin is left out.
 fn carried(offered: &Offer, load: &Load) -> Option<f64> {
     let by_number = offered.requests_max.zip(offered.rate).map(|(most, rate)| most as f64 / rate);
     let time = offered.seconds_max.unwrap_or(f64::INFINITY).min(by_number.unwrap_or(f64::INFINITY));
     let whole = (time as usize).min(load.replies_per_second.len());
-    let sum: u64 = load.replies_per_second[..whole].iter().sum();
-    (whole > 0).then(|| sum as f64 / whole as f64)
+    let fastest_s = load.response.quantile(FASTEST) as f64 / 1e9;
+    let first = if has_waited(load) { 0 } else { fastest_s.ceil() as usize };
+    let counted =
+        load.replies_per_second.get(first..whole).filter(|seconds| !seconds.is_empty())?;
+    Some(counted.iter().sum::<u64>() as f64 / counted.len() as f64)
 }
 
 /// `true` if requests waited for a connection. Otherwise fewer responses than requests end in an
@@ -543,19 +552,29 @@ mod tests {
 
     #[test]
     fn a_rate_is_not_carried_if_requests_waited_for_a_connection() {
-        // 50 requests a second, each served in 600 ms: the last 30 end after the 10 s.
-        for (response_ms, is_told) in [(600, false), (640, false), (1_600, true)] {
+        // 50 requests a second, each served in 600 ms: the last 30 end after the 10 s. A server
+        // that falls behind answers 40 of them, each later than the one before.
+        let rows: [(fn(u64) -> u64, bool, &str); 4] = [
+            (|_| 600, false, "did not carry"),
+            (|_| 640, false, "did not carry"),
+            (|_| 1_600, true, "requests waited for a connection"),
+            (|n| 600 + 5 * n, true, "its responses came ever later"),
+        ];
+        for (response_ms, is_told, told) in rows {
+            let is_behind = response_ms(1) != response_ms(0);
             let mut load = Load { intended: 500, replies: 500, ..Load::default() };
-            load.replies_per_second = [vec![20], vec![50; 9]].concat();
-            (0..500).for_each(|_| load.response.record(response_ms * 1_000_000));
-            (0..500).for_each(|_| load.service.record(600_000_000));
+            load.replies_per_second = [vec![20], vec![if is_behind { 40 } else { 50 }; 9]].concat();
+            for n in 0..500 {
+                load.response.record(response_ms(n) * 1_000_000);
+                load.service.record(if is_behind { response_ms(n) } else { 600 } * 1_000_000);
+            }
             let rate = Some(50.0);
             let offered =
                 Offer { connections: 100, rate, seconds_max: Some(10.0), ..Offer::default() };
             let described = Described { offered, ..Described::default() };
             let progress = Progress { seconds: 10.6, ..Progress::default() };
             let warnings = Figures::of(described, &load, &progress).warnings.concat();
-            assert_eq!(warnings.contains("did not carry"), is_told, "{response_ms}: {warnings}");
+            assert_eq!(warnings.contains(told), is_told, "{}: {warnings}", response_ms(0));
         }
     }
 

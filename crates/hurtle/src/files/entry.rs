@@ -229,7 +229,9 @@ impl Representation {
 
     /// The validators for evaluating If-Range.
     pub(crate) fn range_validators(&self) -> Validators<'_> {
-        let last_modified = self.modified.and_then(|modified| modified.for_ranges());
+        // The file may change again in the same second (RFC 9110 section 8.8.2.2).
+        let modified = self.modified.filter(|_| !self.weak);
+        let last_modified = modified.and_then(|modified| modified.for_ranges());
         Validators { etag: self.entity_tag(), last_modified }
     }
 

@@ -60,8 +60,10 @@ impl Root {
             let identity = identity(&rustix::fs::fstat(&directory)?);
             Ok(OpenRoot { directory, opened_ms, identity, names: Mutex::default() })
         };
-        opened().map_err(|e: Errno| {
-            io::Error::new(e.kind(), format!("the root {}: {e}", self.0.path.display()))
+        opened().map_err(|e: Errno| match e {
+            // See `is_out_of_descriptors`.
+            Errno::MFILE | Errno::NFILE => e.into(),
+            _ => io::Error::new(e.kind(), format!("the root {}: {e}", self.0.path.display())),
         })
     }
 

@@ -29,7 +29,8 @@ impl Redirect {
         if !place.has_parts_of(&self.to) {
             return Answer::error(StatusCode::BAD_REQUEST, Some(NO_HOST));
         }
-        let query = target.1;
+        // Rules may have written another one than was sent.
+        let query = matched.query;
         if let Some(matcher) = &self.matcher {
             return match matcher.captures(matched.path, None) {
                 Some(captures) => {

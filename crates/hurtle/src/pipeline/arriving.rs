@@ -160,7 +160,7 @@ impl ArrivingBody {
             self.sending.get_or_insert_default().push(mem::take(&mut self.interim));
         }
         if let Some(queue) = &mut self.sending {
-            duplex.send(queue).await?;
+            duplex.send(queue, false).await?;
             self.sending = None;
         }
         loop {

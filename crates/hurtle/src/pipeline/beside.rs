@@ -1,6 +1,7 @@
 //! Sends and receives on one connection at the same time, for a handler that reads the request body
 //! while it responds. One deadline covers both directions.
 
+use std::cell::Cell;
 use std::future::poll_fn;
 use std::pin::pin;
 use std::task::Poll;
@@ -12,6 +13,7 @@ use super::connection::Connection;
 use super::duplex::Duplex;
 use super::exchange::Exchange;
 use crate::clock::{self, NEVER};
+use crate::deadline::{Pass, Stall};
 use crate::handler::client::ExchangeError;
 use crate::handler::wait::Waits;
 use crate::protocol::Protocol;
@@ -55,15 +57,16 @@ pub(super) async fn beside<T: Protocol, R>(
         Poll::Pending
     });
     let mut seen = None;
-    let mut taken_by_ms = NEVER;
+    let stall: Cell<Option<Stall>> = Cell::new(None);
     let mut due = || {
         // The application has no deadline. Only unread response bytes and awaited request bytes
         // count against the peer.
         let moved = duplex.moved_while_queued();
         if moved != seen {
             seen = moved;
-            taken_by_ms = moved.map_or(NEVER, |_| clock::now_ms() + stall_ms);
+            stall.set(moved.map(|_| Stall::new(clock::now_ms(), stall_ms)));
         }
+        let taken_by_ms = stall.get().map_or(NEVER, |stall| stall.due_ms());
         taken_by_ms.min(duplex.more_by_ms()).min(waits.due_ms())
     };
     loop {
@@ -79,7 +82,17 @@ pub(super) async fn beside<T: Protocol, R>(
                 true => continue,
                 false => Err(ExchangeError::UpstreamTimeout),
             },
-            Err(_) => Err(ExchangeError::Stalled),
+            Err(_) => {
+                let Some(mut stalled) = stall.get() else { continue };
+                let pass = stalled.pass();
+                stall.set(Some(stalled));
+                match pass {
+                    Pass::Try(attempt) => duplex.insist(attempt),
+                    Pass::Wait => {}
+                    Pass::GiveUp => return Err(ExchangeError::Stalled),
+                }
+                continue;
+            }
         };
     }
 }

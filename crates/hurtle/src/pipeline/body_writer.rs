@@ -87,7 +87,7 @@ impl<'a, P: Protocol> BodyWriter<'a, P> {
                 true => self.out.vec().extend_from_slice(tail),
                 false => queue.push(tail),
             }
-            self.send(&mut queue).await?;
+            self.send(&mut queue, is_last).await?;
         }
         self.turn_bytes += len;
         if self.turn_bytes >= TURN_BYTES {
@@ -98,13 +98,13 @@ impl<'a, P: Protocol> BodyWriter<'a, P> {
     }
 
     /// Sends the pieces in bounded turns; a short remainder is part of the last turn.
-    async fn send(&mut self, queue: &mut SendQueue) -> Result<(), ExchangeError> {
+    async fn send(&mut self, queue: &mut SendQueue, is_last: bool) -> Result<(), ExchangeError> {
         let turn_bytes = self.duplex.piece_bytes(TURN_BYTES);
         while queue.len() > turn_bytes + GATHER_BYTES_MAX {
-            self.duplex.send(&mut queue.split_to(turn_bytes)).await?;
+            self.duplex.send(&mut queue.split_to(turn_bytes), false).await?;
             rt::give_way().await;
         }
-        self.duplex.send(queue).await
+        self.duplex.send(queue, is_last).await
     }
 
     pub(super) async fn finish(
@@ -118,17 +118,21 @@ impl<'a, P: Protocol> BodyWriter<'a, P> {
             self.flush().await?;
             io.end(&mut self.out, self.delimiter, trailers).map_err(|_| ExchangeError::Gone)?;
         }
-        self.flush().await
+        self.flush_as(true).await
     }
 
     /// Sends the buffered bytes. Called before each wait, so that a waiting connection holds no
     /// buffer.
     pub(super) async fn flush(&mut self) -> Result<(), ExchangeError> {
+        self.flush_as(false).await
+    }
+
+    async fn flush_as(&mut self, is_last: bool) -> Result<(), ExchangeError> {
         self.begin()?;
         if !self.out.is_empty() {
             let mut queue = SendQueue::default();
             queue.push(mem::take(&mut self.out));
-            self.duplex.send(&mut queue).await?;
+            self.duplex.send(&mut queue, is_last).await?;
         }
         Ok(())
     }

@@ -15,7 +15,7 @@ use crate::config::Limits;
 use crate::handler::client::{ExchangeError, InterimSender, Sending};
 use crate::protocol::reading::Reading;
 use crate::protocol::{InterimFields, Protocol};
-use crate::transport::{Input, Meter, Output, SendQueue};
+use crate::transport::{Attempt, Input, Meter, Output, SendQueue};
 
 /// A connection's socket during one exchange.
 pub(super) struct Duplex<'a, T> {
@@ -101,7 +101,7 @@ impl<T: Protocol> Duplex<'_, T> {
         self.io.encode_interim(out.vec(), status, fields);
         let mut queue = SendQueue::default();
         queue.push(out);
-        self.send(&mut queue).await
+        self.send(&mut queue, false).await
     }
 
     /// Returns the bytes to write together, at most `most`.
@@ -111,26 +111,53 @@ impl<T: Protocol> Duplex<'_, T> {
         usize::try_from(piece).map_or(most, |piece| piece.min(most))
     }
 
-    /// Sends all pieces, as fast as the rate limit allows. Cancel-safe: the queue keeps what the
-    /// protocol has not taken.
-    pub(super) async fn send(&self, queue: &mut SendQueue) -> Result<(), ExchangeError> {
+    /// Sends all pieces, as fast as the rate limit allows; `is_last`: they end the response.
+    /// Cancel-safe: the queue keeps what the protocol has not taken.
+    pub(super) async fn send(
+        &self,
+        queue: &mut SendQueue,
+        is_last: bool,
+    ) -> Result<(), ExchangeError> {
         if let Some(share) = &self.exchange.sent.share {
             share.pass(queue.len() as u64).await;
         }
         self.queued.set(true);
-        let sent = poll_fn(|cx| self.poll_send(cx, queue)).await;
+        let sent = poll_fn(|cx| {
+            let sent = self.poll_send(cx, queue, is_last);
+            if sent.is_pending() {
+                self.exchange.sent.attempt.set(Attempt::Ready);
+            }
+            sent
+        });
+        let sent = sent.await;
         self.queued.set(false);
         sent.map_err(|_| ExchangeError::Gone)
     }
 
-    fn poll_send(&self, cx: &mut Context<'_>, queue: &mut SendQueue) -> Poll<io::Result<()>> {
+    fn poll_send(
+        &self,
+        cx: &mut Context<'_>,
+        queue: &mut SendQueue,
+        is_last: bool,
+    ) -> Poll<io::Result<()>> {
+        let attempt = self.exchange.sent.attempt.get();
         while !queue.is_empty() {
-            match ready!(self.io.poll_send(cx, queue))? {
+            match ready!(self.io.poll_send(cx, queue, attempt))? {
                 0 => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
                 n => self.count(n),
             }
         }
-        self.io.poll_flush(cx)
+        // Before the end, tries go on with the next bytes.
+        let attempt = match attempt {
+            Attempt::Forced if !is_last => Attempt::Last,
+            attempt => attempt,
+        };
+        self.io.poll_flush(cx, attempt)
+    }
+
+    /// Sets the mode of writes until one moves nothing.
+    pub(super) fn insist(&self, attempt: Attempt) {
+        self.exchange.sent.attempt.set(attempt);
     }
 }
 

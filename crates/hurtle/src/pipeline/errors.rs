@@ -12,7 +12,7 @@ use super::exchange::Exchange;
 use super::gates::{Granted, pass};
 use super::handle::{Additions, handle};
 use super::resolve::Routed;
-use crate::answer::Answer;
+use crate::answer::{Answer, is_bodiless};
 use crate::clock;
 use crate::config::ErrorPage;
 use crate::edits::{FieldEdits, edit_fields};
@@ -141,6 +141,8 @@ pub(super) async fn replace<T: Protocol>(
         handle(connection, exchange, get.with(head), &at, Some(&additions), clock::now_ms());
     let mut handled = handling.await.handled;
     match (&mut handled, status) {
+        // The body of this status is none, and its framing that of none.
+        (Ok(Outcome::Stream(response)), Some(_)) if is_bodiless(response.status) => return None,
         (Ok(Outcome::Answer(answer)), Some(status)) => answer.status = status,
         (Ok(Outcome::Stream(response)), Some(status)) => response.status = status,
         (Ok(Outcome::Answer(_) | Outcome::Stream(_) | Outcome::InternalRedirect(_)), _)

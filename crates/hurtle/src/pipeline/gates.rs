@@ -72,6 +72,8 @@ enum Grant {
     /// The request's field lines as the gate edited them, and the names of those that this server
     /// or a gate before has set.
     Fields(Vec<u8>, Vec<HeaderName>),
+    /// Nothing, but the request names a user.
+    Identity,
     /// The variables of an authorizer.
     Variables(AuthorizerVariables),
     Place(Rc<Place>),
@@ -81,6 +83,8 @@ enum Grant {
 #[derive(Default)]
 pub(super) struct Granted {
     fields: Option<(Vec<u8>, Vec<HeaderName>)>,
+    /// `true`: the request names a user, so that the response is not for others.
+    is_identified: bool,
     /// The variables of an authorizer.
     pub(super) variables: AuthorizerVariables,
     /// Held until the response is sent, or the tunnel has ended.
@@ -90,17 +94,22 @@ pub(super) struct Granted {
 impl Granted {
     /// Returns the request with the fields of the gates.
     pub(super) fn head<'a>(&'a self, request: &RequestHead<'a>) -> RequestHead<'a> {
+        let is_identified = self.is_identified || request.is_identified;
         match &self.fields {
-            None => request.clone(),
+            None => RequestHead { is_identified, ..request.clone() },
             Some((lines, own)) => {
-                RequestHead { own_fields: own, is_identified: true, ..with_fields(request, lines) }
+                RequestHead { own_fields: own, is_identified, ..with_fields(request, lines) }
             }
         }
     }
 
     fn add(&mut self, grant: Grant) {
         match grant {
-            Grant::Fields(lines, own) => self.fields = Some((lines, own)),
+            Grant::Fields(lines, own) => {
+                self.fields = Some((lines, own));
+                self.is_identified = true;
+            }
+            Grant::Identity => self.is_identified = true,
             Grant::Variables(variables) => self.variables = variables,
             Grant::Place(place) => self.place = Some(place),
         }
@@ -244,12 +253,11 @@ async fn pass_gate<T: Protocol>(
             checked.map(|()| None).map_err(Refusal::Error)
         }
         Gate::Token(tokens) => match tokens.check(request) {
-            Ok(lines) => Ok(lines.map(|lines| {
-                Grant::Fields(
-                    lines,
-                    request.own_fields.iter().chain(tokens.own_fields()).cloned().collect(),
-                )
-            })),
+            Ok(Some(lines)) => {
+                let own = request.own_fields.iter().chain(tokens.own_fields()).cloned().collect();
+                Ok(Some(Grant::Fields(lines, own)))
+            }
+            Ok(None) => Ok(Some(Grant::Identity)),
             Err(answer) => Err(Refusal::handled(Err(HandlerError::Answer(answer)), request)),
         },
         Gate::Forward(server) => {

@@ -98,7 +98,8 @@ pub(super) async fn respond_beside<T: Protocol>(
     let delimiter = match &answer.body {
         Body::Stream(stream) if !is_bodiless(answer.status) => {
             // Trailers do not follow a body of a length that the client knows.
-            let takes_length = !(request.te_trailers && announces_trailers(&answer.fields));
+            let takes_trailers = request.te_trailers && !request.http10;
+            let takes_length = !(takes_trailers && announces_trailers(&answer.fields));
             match stream.exact_len().or(declared).filter(|_| takes_length) {
                 Some(len) => Delimiter::Length(len),
                 None if request.http10 => Delimiter::Close,
@@ -127,7 +128,8 @@ pub(super) async fn respond_beside<T: Protocol>(
             exchange.sent.moved.set(0);
             let trailers = request.te_trailers;
             let streaming = async |duplex: &Duplex<'_, T>| {
-                let sending = StreamSender { duplex, out, delimiter, trailers };
+                let len = stream.exact_len().or(declared);
+                let sending = StreamSender { duplex, out, delimiter, len, trailers };
                 sending.run(stream).await
             };
             let waits = Waits::default();

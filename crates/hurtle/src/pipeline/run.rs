@@ -255,6 +255,9 @@ async fn run_granted<T: Protocol>(
     let Handling { mut handled, incoming, .. } = handling;
     if place.as_ref().is_some_and(|place| place.is_refused()) {
         hit(connection, exchange, LimitKind::Concurrency, Some(head));
+        let is_it = |gate: &Gate| matches!(gate, Gate::Concurrency(_));
+        let at = routed.resolved.gates().iter().position(is_it);
+        exchange.refused_at = at.and_then(|at| u16::try_from(at).ok());
     }
     if let Ok(Outcome::Otherwise) = handled {
         granted.place = place;

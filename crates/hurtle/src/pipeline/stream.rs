@@ -20,6 +20,8 @@ pub(super) struct StreamSender<'a, P> {
     /// The encoded head.
     pub(super) out: Output,
     pub(super) delimiter: Delimiter,
+    /// The length of the body that its source states, in bytes.
+    pub(super) len: Option<u64>,
     /// `true` if the client accepts trailers.
     pub(super) trailers: bool,
 }
@@ -27,10 +29,9 @@ pub(super) struct StreamSender<'a, P> {
 impl<P: Protocol> StreamSender<'_, P> {
     /// Sends the whole body.
     pub(super) async fn run(self, mut stream: Stream) -> Result<(), ExchangeError> {
-        let mut left = match self.delimiter {
-            Delimiter::Length(len) => Some(len),
-            _ => None,
-        };
+        let mut left = self.len;
+        // Trailers may follow a body whose end the client knows by its framing.
+        let ends_at_length = matches!(self.delimiter, Delimiter::Length(_));
         let mut writer = BodyWriter::new(self.duplex, self.out, self.delimiter);
         loop {
             let frame = match stream.frame_at_once().await {
@@ -53,9 +54,9 @@ impl<P: Protocol> StreamSender<'_, P> {
             };
             match frame.into_data() {
                 Ok(data) => {
-                    let is_end = stream.is_end();
-                    writer.data(Data::Bytes(data), is_end || left == Some(0)).await?;
-                    if is_end || left == Some(0) {
+                    let is_end = stream.is_end() || (ends_at_length && left == Some(0));
+                    writer.data(Data::Bytes(data), is_end).await?;
+                    if is_end {
                         return finish(writer, left, None).await;
                     }
                 }

@@ -243,14 +243,14 @@ impl<T: Protocol> End for ClientEnd<'_, T> {
     fn poll_send(&self, cx: &mut Context<'_>, queue: &mut SendQueue) -> Poll<io::Result<usize>> {
         match self {
             ClientEnd::Connection(raw) => raw.poll_send(cx, queue),
-            ClientEnd::Stream(io, _) => io.poll_send(cx, queue),
+            ClientEnd::Stream(io, _) => io.poll_send(cx, queue, Attempt::Ready),
         }
     }
 
     fn poll_flush(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self {
             ClientEnd::Connection(raw) => raw.poll_flush(cx),
-            ClientEnd::Stream(io, _) => io.poll_flush(cx),
+            ClientEnd::Stream(io, _) => io.poll_flush(cx, Attempt::Ready),
         }
     }
 

@@ -22,7 +22,7 @@ use hurtle_http::request::framing::BodyLength;
 use self::reading::Reading;
 use crate::body::Body;
 use crate::tls::ClientCertificate;
-use crate::transport::{Input, Output, Progress, SendQueue, Sender, Transport};
+use crate::transport::{Attempt, Input, Output, Progress, SendQueue, Sender, Transport};
 
 /// A response head before encoding.
 pub(crate) struct Head<'a> {
@@ -120,11 +120,17 @@ pub(crate) trait Protocol {
     /// piece.
     fn frame(&self, out: &mut Output, delimiter: Delimiter, len: usize) -> &'static [u8];
 
-    /// Takes bytes from the front of `queue`: framing and pieces of a body in memory.
-    fn poll_send(&self, cx: &mut Context<'_>, queue: &mut SendQueue) -> Poll<io::Result<usize>>;
+    /// Takes bytes from the front of `queue`: framing and pieces of a body in memory. On a shared
+    /// connection, another task writes them, and chooses the mode.
+    fn poll_send(
+        &self,
+        cx: &mut Context<'_>,
+        queue: &mut SendQueue,
+        attempt: Attempt,
+    ) -> Poll<io::Result<usize>>;
 
     /// Waits until the taken bytes are on their way without further calls.
-    fn poll_flush(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
+    fn poll_flush(&self, cx: &mut Context<'_>, attempt: Attempt) -> Poll<io::Result<()>>;
 
     /// Ends a body that was sent in pieces: appends the last framing to `out`, or sends it. Returns
     /// `false` if the bytes in `out` must be sent first; the caller then repeats the call.

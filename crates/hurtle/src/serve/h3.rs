@@ -8,8 +8,8 @@ use std::rc::Rc;
 
 use hurtle_http::h3::Code;
 
-use super::LINGER_SILENCE_MS_MAX;
 use super::multiplexed::{self, Deadlines, Times, Verdict, ms};
+use super::{LINGER_MS_MAX, LINGER_SILENCE_MS_MAX};
 use crate::clock;
 use crate::clock::NEVER;
 use crate::config::Limits;
@@ -162,7 +162,7 @@ impl Deadlines<Session> for Clocks {
                 self.has_left = true;
                 session.leave_finally();
             }
-            Due::Owing if !self.has_acked() => return Verdict::Drop,
+            Due::Owing if self.owes_too_long(times) || !self.has_acked() => return Verdict::Drop,
             Due::Owing => {}
             Due::Unfinished if !self.shared.is_established() => {
                 session.close(Code::MISSING_SETTINGS, "no SETTINGS in time");
@@ -189,11 +189,27 @@ impl Deadlines<Session> for Clocks {
 impl Clocks {
     /// Returns the time of the check whether the client acknowledges, in milliseconds.
     fn owing_at_ms(&self, times: &Times) -> u64 {
-        let silence_ms = match self.has_left && self.shared.streams() == 0 {
+        let silence_ms = self.silence_ms(times);
+        let silent_ms = self.shared.owing_ms().max(self.acked_ms).saturating_add(silence_ms);
+        silent_ms.min(self.owing_end_ms(silence_ms))
+    }
+
+    /// Returns the time for which the client may acknowledge nothing, in milliseconds.
+    fn silence_ms(&self, times: &Times) -> u64 {
+        match self.has_left && self.shared.streams() == 0 {
             true => LINGER_SILENCE_MS_MAX,
             false => times.slot.write_stall_ms(&times.worker.limits),
-        };
-        self.shared.owing_ms().max(self.acked_ms).saturating_add(silence_ms)
+        }
+    }
+
+    /// Returns the time by which a response must be acknowledged whole, in milliseconds. A client
+    /// may acknowledge the same packets again and again.
+    fn owing_end_ms(&self, silence_ms: u64) -> u64 {
+        self.shared.owing_ms().saturating_add(LINGER_MS_MAX.max(2 * silence_ms))
+    }
+
+    fn owes_too_long(&self, times: &Times) -> bool {
+        clock::now_ms() >= self.owing_end_ms(self.silence_ms(times))
     }
 
     /// Returns whether an acknowledgement has come since the last call. One on a slow path need not

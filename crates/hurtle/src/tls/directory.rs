@@ -3,7 +3,7 @@
 use std::fs::{self, DirBuilder, OpenOptions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
-use std::path::{self, Path};
+use std::path::{self, Path, PathBuf};
 
 use nix::unistd::{User, fchown};
 use rustix::fs::OFlags;
@@ -26,7 +26,8 @@ const LINKS_MAX: u32 = 8;
 /// # Errors
 /// The system's.
 pub fn create_directory_for(user: &User, dir: &Path, mode: u32) -> io::Result<()> {
-    let created = create(user, dir, mode);
+    // A slash at the end would lead through a link.
+    let created = create(user, &dir.components().collect::<PathBuf>(), mode);
     created.map_err(|e| io::Error::new(e.kind(), format!("{}: {e}", dir.display())))
 }
 

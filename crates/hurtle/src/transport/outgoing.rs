@@ -172,7 +172,9 @@ impl Sender {
         let Body::File(slice) = body else { return Ok(()) };
         let len = slice.len.min(LONG_TURN_BYTES);
         let end = slice.offset + len;
-        Residency::new(&self.disk, &slice.file, end, &mut None).ensure(slice.offset, end).await
+        let mut ahead = None;
+        let residency = Residency::new(&self.disk, &slice.file, end, &mut ahead);
+        residency.before_head().ensure(slice.offset, end).await
     }
 
     async fn parts(
@@ -242,11 +244,11 @@ impl Sender {
                 let turn = Turn { file: &slice.file, offset, end: turn_end, first, last, long };
                 // Rare cases are boxed: a future is as large as its largest wait.
                 let mut residency = Residency::new(&self.disk, &slice.file, end, &mut ahead);
-                residency.follow(offset).await?;
+                residency.follow(offset).await.map_err(lost)?;
                 if !by_kernel {
                     Box::pin(copy_turn(io, queue, turn, sent, residency)).await?;
                 } else {
-                    residency.ensure(offset, turn_end).await?;
+                    residency.ensure(offset, turn_end).await.map_err(lost)?;
                     send_turn(io, queue, turn, sent).await?;
                 }
                 offset = turn_end;
@@ -275,7 +277,19 @@ impl Sender {
     ) -> io::Result<Bytes> {
         let mut ahead = None;
         let mut residency = Residency::new(&self.disk, file, end, &mut ahead);
-        Ok(residency.read(offset, end, room).await?.into_bytes())
+        Ok(residency.read(offset, end, room).await.map_err(lost)?.into_bytes())
+    }
+}
+
+/// Logs why a file cannot be read on. The error is that of a file that was edited: the response is
+/// cut, and its client is not at fault.
+fn lost(e: io::Error) -> io::Error {
+    match e.kind() {
+        io::ErrorKind::UnexpectedEof | io::ErrorKind::InvalidData => e,
+        _ => {
+            tracing::error!("a file cannot be read on: {e}; its response is cut");
+            io::Error::new(io::ErrorKind::InvalidData, e)
+        }
     }
 }
 
@@ -293,7 +307,7 @@ async fn copy_turn(
     let mut whole = BODY_BYTES.saturating_sub(queue.len()).max(BODY_BYTES / 2);
     while offset < end {
         let room = mem::replace(&mut whole, BODY_BYTES);
-        let piece = residency.read(offset, end, room).await?;
+        let piece = residency.read(offset, end, room).await.map_err(lost)?;
         if others && !file.is_intact() {
             file.check_intact().await?;
         }

@@ -6,14 +6,20 @@ use std::io;
 use std::ops::Range;
 use std::os::fd::AsFd;
 use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
 
 use super::Taken;
-use crate::body::{OpenFile, WINDOW_BYTES, is_not_resident};
+use crate::body::{OpenFile, WINDOW_BYTES, read_piece};
 use crate::disk::{Disk, Queued};
-use crate::{clock, sys};
+use crate::{clock, rt, sys};
 
 /// Bytes that are read while those before them are sent.
 const AHEAD_BYTES: u64 = 1 << 20;
+
+/// Pause before another try of a disk that was too slow.
+const RETRY: Duration = Duration::from_millis(100);
 
 /// The bytes of a file that are about to be sent.
 pub(super) struct Residency<'a> {
@@ -22,6 +28,8 @@ pub(super) struct Residency<'a> {
     /// The end of what will be sent.
     end: u64,
     ahead: &'a mut ReadingAhead,
+    /// `true`: the head of the response is sent.
+    has_begun: bool,
 }
 
 /// Bytes that are read ahead between the turns of a response; `None`: there are none.
@@ -41,7 +49,12 @@ impl<'a> Residency<'a> {
         end: u64,
         ahead: &'a mut ReadingAhead,
     ) -> Residency<'a> {
-        Residency { disk, file, end, ahead }
+        Residency { disk, file, end, ahead, has_begun: true }
+    }
+
+    /// For a response whose head is not sent, so that it can be an error.
+    pub(super) fn before_head(self) -> Residency<'a> {
+        Residency { has_begun: false, ..self }
     }
 
     /// Waits for the bytes at `offset` if they are being read ahead, and has the next ones read.
@@ -50,7 +63,13 @@ impl<'a> Residency<'a> {
     /// Errors of the disk; `TimedOut` if it did not answer.
     pub(super) async fn follow(&mut self, offset: u64) -> io::Result<()> {
         match self.ahead.take_if(|ahead| ahead.range.contains(&offset)) {
-            Some(ahead) => Box::pin(self.finish(*ahead)).await,
+            Some(ahead) => {
+                let range = ahead.range.clone();
+                match Box::pin(self.finish(*ahead)).await {
+                    Err(e) if self.goes_on(&e).await => Box::pin(self.page_in(range)).await,
+                    done => done,
+                }
+            }
             None => Ok(()),
         }
     }
@@ -87,21 +106,15 @@ impl<'a> Residency<'a> {
         let len = room.min(usize::try_from(end - offset).unwrap_or(usize::MAX));
         let mut piece = Taken::lend();
         let into = &mut piece.room()[..len];
-        let file = self.file;
-        let pread = |into: &mut [u8]| {
-            rustix::io::retry_on_intr(|| rustix::io::pread(file, &mut *into, offset))
-        };
         let read = match sys::read_resident(self.file.as_fd(), into, offset) {
-            // Nothing but the time of the last reading tells.
-            Err(e)
-                if e.kind() == io::ErrorKind::Unsupported
-                    && self.file.is_warm(offset, clock::now_ms()) =>
-            {
-                pread(into)?
+            Err(e) if e.kind() == io::ErrorKind::Unsupported => {
+                let bytes = Box::pin(self.read_by_thread(offset, len)).await?;
+                into[..bytes.len()].copy_from_slice(&bytes);
+                bytes.len()
             }
-            Err(e) if is_not_resident(&e) => {
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
                 Box::pin(self.page_in(offset..end.min(offset + AHEAD_BYTES))).await?;
-                pread(into)?
+                rustix::io::retry_on_intr(|| rustix::io::pread(self.file, &mut *into, offset))?
             }
             read => read?,
         };
@@ -114,10 +127,39 @@ impl<'a> Residency<'a> {
         }
     }
 
+    /// Reads bytes on a disk thread, because nothing tells whether they are in memory.
+    async fn read_by_thread(&self, offset: u64, len: usize) -> io::Result<Bytes> {
+        loop {
+            let file = Arc::clone(self.file);
+            match read_piece(self.disk.clone(), file, offset, len, false).await {
+                Err(e) if self.goes_on(&e).await => {}
+                read => return read,
+            }
+        }
+    }
+
     /// Reads a range on the disk threads, which brings it into the page cache.
     async fn page_in(&mut self, range: Range<u64>) -> io::Result<()> {
-        let reading = self.queue(range.clone()).ok_or(io::ErrorKind::TimedOut)?;
-        self.finish(Ahead { range, reading }).await
+        loop {
+            let paged = match self.queue(range.clone()) {
+                Some(reading) => self.finish(Ahead { range: range.clone(), reading }).await,
+                None => Err(io::ErrorKind::TimedOut.into()),
+            };
+            match paged {
+                Err(e) if self.goes_on(&e).await => {}
+                done => return done,
+            }
+        }
+    }
+
+    /// Returns whether a response that has begun waits on for a slow disk: until its client has got
+    /// nothing for `write_stall`.
+    async fn goes_on(&self, e: &io::Error) -> bool {
+        let goes_on = self.has_begun && e.kind() == io::ErrorKind::TimedOut;
+        if goes_on {
+            rt::sleep(RETRY).await;
+        }
+        goes_on
     }
 
     /// Waits for bytes that are being read, then has the next ones read.

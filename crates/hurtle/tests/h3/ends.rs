@@ -179,7 +179,7 @@ fn slow_path(server: SocketAddr, pause: Duration) -> SocketAddr {
 /// rest of it.
 #[test]
 fn a_client_on_a_slow_path_gets_a_whole_response() {
-    let soon = Duration::from_millis(300);
+    let soon = Duration::from_secs(1);
     let stall = Server::with(&[("a.txt", "")], |config| config.limits.write_stall = soon);
     let last = Server::with(&[("a.txt", "")], |config| {
         config.limits.requests_per_connection = Some(1);

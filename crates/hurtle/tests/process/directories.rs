@@ -1,7 +1,7 @@
 //! Directories that a server creates as root for the user that it becomes.
 
-use std::fs;
-use std::os::unix::fs::{MetadataExt as _, chown, symlink};
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown, lchown, symlink};
 
 use rustix::process::{Signal, geteuid};
 
@@ -23,18 +23,26 @@ fn a_link_to_a_directory_of_root_makes_it_nobody_elses() {
                 directory = 'https://127.0.0.1:9/'\n";
     let local = "listen_tls = '127.0.0.1:0'\nlocal_authority = '{root}/../state/of-server'\n";
     for (kind, certificate, keys) in [("ACME", "auto", acme), ("local", "local", local)] {
-        for (sentence, is_link, expected) in
-            [("a new directory", false, nobody), ("a link to a directory of root", true, 0)]
-        {
+        for (sentence, is_link, is_sticky, expected) in [
+            ("a new directory", false, false, nobody),
+            ("a link to a directory of root", true, false, 0),
+            ("a link in a sticky directory, with a slash", true, true, 0),
+        ] {
             let dir = Dir::new(&[("a.txt", "a")]);
             let (state, secret) = (dir.path("../state"), dir.path("../secret"));
             for made in [&state, &secret] {
                 fs::create_dir(made).unwrap();
             }
-            chown(&state, Some(nobody), None).unwrap();
+            match is_sticky {
+                true => fs::set_permissions(&state, Permissions::from_mode(0o1777)).unwrap(),
+                false => chown(&state, Some(nobody), None).unwrap(),
+            }
             if is_link {
                 symlink(&secret, state.join("of-server")).unwrap();
+                lchown(state.join("of-server"), Some(nobody), None).unwrap();
             }
+            let end = if is_sticky { "of-server/'" } else { "of-server'" };
+            let keys = keys.replace("of-server'", end);
             let config = format!("{keys}{SITE}certificate = '{certificate}'\n");
             let mut child = Child::configured(&dir, &config);
             let owner = fs::metadata(state.join("of-server")).unwrap().uid();

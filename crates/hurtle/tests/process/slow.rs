@@ -177,27 +177,45 @@ fn a_mount_may_be_more_patient_than_the_server() {
 #[test]
 fn a_client_slower_than_the_kernels_buffer_is_not_cut() {
     const SLOWLY: u64 = 192 << 10;
-    for sendfile in ["auto", "off"] {
+    for (case, sendfile, target) in [
+        ("a file", "auto", "large.bin"),
+        ("a copied file", "off", "large.bin"),
+        ("an archive", "auto", "?archive=tar"),
+        ("a response of an upstream", "auto", "proxied/large.bin"),
+    ] {
         let dir = Dir::new(&[]);
         dir.write("large.bin", vec![b'x'; LARGE_KIB as usize * 1024]);
-        let config = format!("sendfile = '{sendfile}'\n{CONFIG}");
-        let child = Child::configured(&dir, &config);
-        let mut client = ask_for_large(&child);
+        let upstream = Child::serve(&dir, &[]);
+        let sites = format!(
+            "[[site]]\n[[site.mount]]\nfiles = '{{root}}'\nlisting = true\narchive = {{}}\n\
+             [[site.mount]]\npath = '/proxied'\nstrip_prefix = true\nproxy = 'http://{}'\n",
+            upstream.address()
+        );
+        let config = CONFIG.replacen("root = '{root}'\n", "", 1);
+        let child = Child::configured(&dir, &format!("sendfile = '{sendfile}'\n{config}{sites}"));
+        let mut client = ask_for(&child, target);
         let (mut got, mut piece) = (0, vec![0; 48 << 10]);
         let begun = Instant::now();
         while got < SLOWLY {
             thread::sleep(DRIP);
-            got += client.read(&mut piece).unwrap() as u64;
+            match client.read(&mut piece) {
+                Ok(read @ 1..) => got += read as u64,
+                end => panic!("{case}: {end:?} after {got} bytes"),
+            }
         }
         assert!(begun.elapsed() > Duration::from_millis(1_000), "it was not slow");
-        assert!(client.read(&mut piece).unwrap() > 0, "sendfile {sendfile}");
+        assert!(client.read(&mut piece).unwrap() > 0, "{case}");
     }
 }
 
 fn ask_for_large(child: &Child) -> TcpStream {
+    ask_for(child, "large.bin")
+}
+
+fn ask_for(child: &Child, target: &str) -> TcpStream {
     let mut stream = child.connect_narrow();
-    let request = b"GET /large.bin HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
-    stream.write_all(request).unwrap();
+    let request = format!("GET /{target} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).unwrap();
     stream
 }
 

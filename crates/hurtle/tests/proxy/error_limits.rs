@@ -1,5 +1,5 @@
-//! Limits of a request whose error a mount replaces: the response in place of it is part of the
-//! same request.
+//! Limits of a request whose error a mount replaces, and the framing of that response, which is
+//! part of the same request.
 
 use crate::errors::{answered, get, response};
 use crate::support::{NOBODY, Proxy, Upstream};
@@ -68,4 +68,20 @@ fn the_page_of_a_request_that_was_handed_on_is_counted_once() {
     peer.send(response("200 OK", "", "our page"));
     assert_eq!(answered(&mut client), ("502 Bad Gateway".to_owned(), "our page".to_owned()));
     std::fs::remove_dir(&empty).unwrap();
+}
+
+/// Regression: the error had no length on a connection that stayed open.
+#[test]
+fn a_response_without_content_is_no_page() {
+    let upstream = Upstream::new();
+    let mount = format!("proxy = 'http://{}'\nintercept_errors = true", upstream.address);
+    let server = Proxy::of_site("errors = { 404 = '/error' }", &mount);
+    let mut client = server.send(get("/none"));
+    let (mut peer, _) = upstream.next_request();
+    peer.send(response("404 Not Found", "", "theirs"));
+    let (mut peer, head) = upstream.next_request();
+    assert!(head.starts_with("GET /error "), "{head}");
+    peer.send("HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n");
+    let (status, body) = answered(&mut client);
+    assert_eq!((&*status, &*body), ("404 Not Found", "404 Not Found\n"));
 }

@@ -305,3 +305,35 @@ fn keys_of_a_url_are_fetched_again_for_a_new_key() {
     assert!(issuer.next_request_if_any().is_none(), "a second fetch within a minute");
     assert_eq!(status(&server, &of_new), "200", "the keys stay");
 }
+
+/// Regression: the page of one user was sent to others, if no claim became a field.
+#[test]
+fn a_page_for_the_user_of_a_token_is_not_stored() {
+    let key = Signer::es256();
+    let file = KeyFile::new(&[key.jwk("e")]);
+    let upstream = Upstream::new();
+    let empty = env::temp_dir().join(format!("hurtle-jwt-empty-{}", process::id()));
+    fs::create_dir_all(&empty).unwrap();
+    let server = Proxy::written(
+        1,
+        &format!(
+            "[[site]]\n[[site.mount]]\nfiles = {empty:?}\notherwise = 'app'\nauth = 'jwt'\n\
+             jwks = {:?}\ntoken_cookie = 'session'\n\
+             [[site.mount]]\nname = 'app'\nproxy = 'http://{}'\ncache = {{}}\n",
+            file.0, upstream.address
+        ),
+    );
+    for user in ["anna", "bob"] {
+        let token = key.token("", &format!(r#","sub":"{user}""#));
+        let mut client = server
+            .send(format!("GET /page HTTP/1.1\r\nHost: a\r\nCookie: session={token}\r\n\r\n"));
+        let (mut peer, _) = upstream.next_request();
+        peer.send(format!(
+            "HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\nContent-Length: {}\r\n\
+             Connection: close\r\n\r\n{user}",
+            user.len()
+        ));
+        assert_eq!(client.answer().1, user);
+    }
+    fs::remove_dir(&empty).unwrap();
+}

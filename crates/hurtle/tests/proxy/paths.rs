@@ -232,3 +232,14 @@ fn a_rule_sets_the_query() {
 /// A response that a cache stores.
 const LAST_STORED: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nCache-Control: max-age=100\r\n\
      Connection: close\r\n\r\nok";
+
+/// Regression: it had the query of the request.
+#[test]
+fn the_redirect_of_a_mount_has_the_query_of_a_rule() {
+    let server = Proxy::of_site(
+        "rule = [{ match = '/wiki/*', rewrite = '/go/?page={1}' }]",
+        "path = '/go'\nredirect = 'https://wiki.example/'",
+    );
+    let (head, _) = server.send("GET /wiki/Foo?a=1 HTTP/1.1\r\nHost: a\r\n\r\n").answer();
+    assert!(head.contains("Location: https://wiki.example/?page=Foo\n"), "{head}");
+}

@@ -98,8 +98,8 @@ impl TokenGate {
     /// # Errors
     /// The response: 401 with the challenge, or 503 while there are no keys.
     pub(crate) fn check(&self, request: &RequestHead<'_>) -> Result<Option<Vec<u8>>, Box<Answer>> {
-        let tokens = self.tokens(request);
-        if tokens.is_empty() {
+        let mut tokens = self.tokens(request).peekable();
+        if tokens.peek().is_none() {
             return Err(Box::new(self.refusal(None)));
         }
         let Some(keys) = self.keys() else {
@@ -107,11 +107,9 @@ impl TokenGate {
             let answer = Answer::error(StatusCode::SERVICE_UNAVAILABLE, Some(why));
             return Err(Box::new(answer.with(header::RETRY_AFTER, RETRY_AFTER)));
         };
-        let verify = |token| token::verify(token, &keys, &self.config.rules, clock::unix_secs());
-        let verified: Result<Vec<Claims>, TokenError> = tokens.into_iter().map(verify).collect();
-        match verified {
-            Ok(claims) if !self.config.rules.claims.is_empty() => {
-                Ok(claims.first().map(|claims| self.edited_lines(request, claims)))
+        match self.verify(tokens, &keys) {
+            Ok(Some(claims)) if !self.config.rules.claims.is_empty() => {
+                Ok(Some(self.edited_lines(request, &claims)))
             }
             Ok(_) => Ok(None),
             Err(error) => {
@@ -128,26 +126,39 @@ impl TokenGate {
         self.config.rules.claims.iter().map(|(_, name)| name)
     }
 
-    /// Returns all different tokens, those of Authorization before those of the cookie: an upstream
-    /// may read another one than the first.
-    fn tokens<'a>(&self, request: &RequestHead<'a>) -> Vec<&'a [u8]> {
-        let of = |wanted: &'static [u8]| {
-            let lines = request.fields.iter().filter(|(name, _)| name.eq_ignore_ascii_case(wanted));
+    /// Verifies all tokens, up to the first that is wrong: an upstream may read another one than
+    /// the first. Returns the claims of the first.
+    fn verify<'a>(
+        &self,
+        tokens: impl Iterator<Item = &'a [u8]>,
+        keys: &KeySet,
+    ) -> Result<Option<Claims>, TokenError> {
+        let (mut verified, mut first) = (Vec::new(), None);
+        for token in tokens {
+            // One that is sent again costs nothing.
+            if !verified.contains(&token) {
+                let claims = token::verify(token, keys, &self.config.rules, clock::unix_secs())?;
+                first.get_or_insert(claims);
+                verified.push(token);
+            }
+        }
+        Ok(first)
+    }
+
+    /// Returns the tokens, those of Authorization before those of the cookie.
+    fn tokens<'a>(&self, request: &RequestHead<'a>) -> impl Iterator<Item = &'a [u8]> {
+        let fields = request.fields;
+        let of = move |wanted: &'static [u8]| {
+            let lines = fields.iter().filter(|(name, _)| name.eq_ignore_ascii_case(wanted));
             lines.map(|(_, value)| value)
         };
-        let cookie = self.config.rules.token_cookie.as_ref().map(|name| name.as_bytes());
+        let cookie = self.config.rules.token_cookie.as_deref().map(str::as_bytes);
         let pairs = of(b"cookie").flat_map(|value| value.split(|byte| *byte == b';'));
-        let of_cookie = pairs.filter_map(|pair| {
+        let of_cookie = pairs.filter_map(move |pair| {
             let (name, value) = pair.split_at(pair.iter().position(|byte| *byte == b'=')?);
             (Some(name.trim_ascii()) == cookie).then(|| value[1..].trim_ascii())
         });
-        let mut tokens = Vec::with_capacity(1);
-        for token in of(b"authorization").filter_map(bearer).chain(of_cookie) {
-            if !tokens.contains(&token) {
-                tokens.push(token);
-            }
-        }
-        tokens
+        of(b"authorization").filter_map(bearer).chain(of_cookie)
     }
 
     fn keys(&self) -> Option<Arc<KeySet>> {

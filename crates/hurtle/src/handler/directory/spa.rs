@@ -41,8 +41,10 @@ impl Directory {
         };
         let lookup = Arc::new(lookup);
         let looked_up_ms = clock::now_ms();
-        let Ok(Outcome::File { path, opened }) = store.find(&lookup, request.get).await else {
-            return missing();
+        let (path, opened) = match store.find(&lookup, request.get).await {
+            Ok(Outcome::File { path, opened }) => (path, opened),
+            Ok(_) => return missing(),
+            Err(trouble) => return trouble.answer(matched.path),
         };
         let mut rules = self.field_rules(matched, &path, StatusCode::OK);
         rules.varies_by_accept = true;

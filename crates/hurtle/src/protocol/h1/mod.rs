@@ -120,12 +120,17 @@ impl<T: Transport> Protocol for H1<T> {
         b"\r\n"
     }
 
-    fn poll_send(&self, cx: &mut Context<'_>, queue: &mut SendQueue) -> Poll<io::Result<usize>> {
-        self.0.poll_send(cx, queue, Attempt::Ready)
+    fn poll_send(
+        &self,
+        cx: &mut Context<'_>,
+        queue: &mut SendQueue,
+        attempt: Attempt,
+    ) -> Poll<io::Result<usize>> {
+        self.0.poll_send(cx, queue, attempt)
     }
 
-    fn poll_flush(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.0.poll_flush(cx, Attempt::Ready)
+    fn poll_flush(&self, cx: &mut Context<'_>, attempt: Attempt) -> Poll<io::Result<()>> {
+        self.0.poll_flush(cx, attempt)
     }
 
     fn end(

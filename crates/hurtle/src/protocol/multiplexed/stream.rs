@@ -20,7 +20,7 @@ use super::{FrameStream, ResetCause};
 use crate::answer::is_bodiless;
 use crate::body::Body;
 use crate::tls::ClientCertificate;
-use crate::transport::{Input, Output, Plain, Progress, SendQueue, Sender};
+use crate::transport::{Attempt, Input, Output, Plain, Progress, SendQueue, Sender};
 
 /// A request and its response.
 pub(crate) struct Stream<F: FrameStream> {
@@ -215,7 +215,12 @@ impl<F: FrameStream> Protocol for Stream<F> {
         b""
     }
 
-    fn poll_send(&self, cx: &mut Context<'_>, queue: &mut SendQueue) -> Poll<io::Result<usize>> {
+    fn poll_send(
+        &self,
+        cx: &mut Context<'_>,
+        queue: &mut SendQueue,
+        _attempt: Attempt,
+    ) -> Poll<io::Result<usize>> {
         let wanted = queue.len().min(F::QUEUED_BYTES_MAX);
         let room = ready!(self.frames.poll_room(cx, wanted))?;
         let data = queue.take_bytes(room);
@@ -223,7 +228,7 @@ impl<F: FrameStream> Protocol for Stream<F> {
         Poll::Ready(self.put(data, false).map(|()| len))
     }
 
-    fn poll_flush(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+    fn poll_flush(&self, cx: &mut Context<'_>, _attempt: Attempt) -> Poll<io::Result<()>> {
         self.frames.poll_flush(cx)
     }
 

@@ -361,12 +361,13 @@ impl Fetch {
     }
 }
 
-/// Returns whether later responses are probably alike. An error may come from the credentials, the
-/// rate, the fields or the range of this request.
+/// Returns whether later responses are probably alike. Most errors may come from the credentials,
+/// the rate or the fields of this request; these are of its target.
 fn predicts(status: StatusCode) -> bool {
-    !status.is_server_error()
-        && status != StatusCode::BAD_REQUEST
-        && !caching::is_never_stored(status)
+    match status.as_u16() {
+        ..400 => !caching::is_never_stored(status),
+        status => matches!(status, 404 | 405 | 410 | 414 | 451),
+    }
 }
 
 /// A response to be stored, without its body.
