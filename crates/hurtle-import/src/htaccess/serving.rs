@@ -3,6 +3,7 @@
 use toml::Value;
 
 use super::Options;
+use super::file_set::regex;
 use super::parts::Parts;
 use super::rewrite::Front;
 use super::tree::Tree;
@@ -36,6 +37,26 @@ pub(super) fn fallback<'d>(d: &'d Directive, parts: &mut Parts<'d>) -> Result<()
     let path = path.to_owned();
     parts.front = Some(Front { d, path, takes_directories: false, except: Vec::new() });
     Ok(())
+}
+
+/// Has scripts run that are in the directory. Where files are served that a mount of scripts does
+/// not find, or where not all directories are known, the names of scripts answer 403.
+pub(super) fn scripts_in(tree: &Tree, parts: &mut Parts<'_>, report: &mut Report) {
+    if parts.settings.has_php || !(tree.has_scripts || tree.is_cut) {
+        return;
+    }
+    let is_of_files = parts.front.is_some() || !parts.suffixes.is_empty();
+    if tree.has_scripts && !is_of_files {
+        parts.settings.has_php = true;
+        return;
+    }
+    let place = vec![("match".to_owned(), regex(r"(?i)\.php(/|$)".to_owned()))];
+    parts.refuse(place, 403);
+    report.general(
+        "Scripts of PHP are not run, as no directive is about them, and their names are 403: GET /x.php; \
+         --fastcgi names the address of PHP-FPM."
+            .to_owned(),
+    );
 }
 
 /// The names of indexes.

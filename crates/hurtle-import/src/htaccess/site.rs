@@ -28,6 +28,7 @@ pub(super) fn translate(
     let sections = sections::of(directives, report);
     let mut parts = Parts::default();
     settings(&sections, &mut parts, report);
+    parts.settings.has_php |= options.fastcgi.is_some();
     let [top, others @ ..] = sections.as_slice() else { return ServerConfig::default() };
     let rules = Rules::of(top, report);
     let inner: Vec<Rules<'_>> = others.iter().map(|section| Rules::of(section, report)).collect();
@@ -40,6 +41,7 @@ pub(super) fn translate(
     let alias_refusals = std::mem::take(&mut parts.refusals);
     rewrite::translate(&top.own, options, tree, &mut parts, report);
     parts.refusals.extend(alias_refusals);
+    serving::scripts_in(tree, &mut parts, report);
     let links = top.own.iter().rfind(|d| d.name.eq_ignore_ascii_case("options"));
     if let Some(d) = links.filter(|_| parts.settings.has_no_links && !parts.rules.is_empty()) {
         report.refuse(d, "Apache answers 403: mod_rewrite needs FollowSymLinks");

@@ -24,6 +24,8 @@ pub struct Tree {
     pub files: Vec<String>,
     /// Other .htaccess files beneath it, as far as they were looked for.
     pub nested: Vec<String>,
+    /// `true`: a script of PHP was met there.
+    pub has_scripts: bool,
     /// `true`: not all directories were looked at.
     pub is_cut: bool,
 }
@@ -41,6 +43,7 @@ impl Tree {
         let root = fs::canonicalize(parent).unwrap_or_else(|_| parent.to_owned());
         let mut tree = Tree::empty(&root.to_string_lossy());
         let (mut files, mut directories) = names(&root);
+        tree.has_scripts = has_script(&files);
         let mut waiting: Vec<(PathBuf, usize)> =
             directories.iter().map(|name| (root.join(name), 1)).collect();
         let mut count = 0;
@@ -51,6 +54,7 @@ impl Tree {
                 continue;
             }
             let (files, directories) = names(&directory);
+            tree.has_scripts |= has_script(&files);
             if files.iter().any(|name| name == ".htaccess") {
                 let file = directory.join(".htaccess");
                 let shown = file.strip_prefix(&root).unwrap_or(&file);
@@ -65,6 +69,10 @@ impl Tree {
         tree.nested.sort();
         tree
     }
+}
+
+fn has_script(files: &[String]) -> bool {
+    files.iter().any(|name| name.to_ascii_lowercase().ends_with(".php"))
 }
 
 /// Names of files and of directories, sorted. A link to a directory is not followed, but counts as

@@ -126,6 +126,10 @@ pub(super) fn compare(
     let dir = Dir::new();
     let port = free_port();
     fs::create_dir_all(dir.0.join("www/empty")).expect("it is made");
+    // Apache without PHP sends the sources of scripts, and hurtle does not.
+    for script in ["x.php", "docs/x.php"].iter().filter(|_| options.fastcgi.is_none()) {
+        fs::remove_file(dir.0.join("www").join(script)).expect("it is there");
+    }
     for (name, content) in *files {
         fs::write(dir.0.join("www").join(name), content).expect("it is written");
     }

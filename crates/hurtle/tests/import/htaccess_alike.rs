@@ -5,7 +5,7 @@ use hurtle::import::htaccess::Options;
 
 use crate::apache::{Case, compare, program};
 use crate::servers::Seen;
-use crate::{htaccess_responses, htaccess_rows};
+use crate::{htaccess_guards, htaccess_responses, htaccess_rows};
 
 /// `true` for a difference that a remark of the import has.
 pub(super) fn is_remarked(request: &str, apache: &Seen, ours: &Seen, text: &str) -> bool {
@@ -35,7 +35,8 @@ fn both_servers_answer_alike() {
         panic!("apache2 is missing; `cargo xtask test --only packages` installs it");
     };
     let mut faults = Vec::new();
-    for row in htaccess_rows::ROWS.iter().chain(htaccess_responses::ROWS) {
+    let rows = htaccess_rows::ROWS.iter().chain(htaccess_responses::ROWS);
+    for row in rows.chain(htaccess_guards::ROWS) {
         let hosts = row.hosts.iter().map(|host| (*host).to_owned()).collect();
         let options = Options { hosts, fastcgi: None };
         let case = Case {

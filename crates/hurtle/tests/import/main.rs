@@ -29,6 +29,7 @@ mod closed_parts;
 mod dir;
 mod documents;
 mod htaccess_alike;
+mod htaccess_guards;
 mod htaccess_responses;
 mod htaccess_rows;
 mod htaccess_scripts;

@@ -291,7 +291,7 @@ impl<'d> Rewriting<'d, '_> {
         }
         let end = path.find('{');
         let fixed = path[..end.unwrap_or(path.len())].to_owned();
-        if fixed.ends_with(".php") {
+        if path.ends_with(".php") || path.contains(".php/") {
             self.parts.settings.has_php = true;
         }
         self.internal.push(Internal { d: rule.d, to: fixed, is_fixed: end.is_none() });

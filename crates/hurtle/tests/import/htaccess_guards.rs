@@ -1,0 +1,78 @@
+//! .htaccess files whose scripts, access or conditions an import must not lose.
+
+use std::fs;
+
+use hurtle::import::htaccess::{Options, Tree, htaccess, htaccess_file};
+
+use crate::apache::configuration;
+use crate::htaccess_rows::{NONE, Row};
+use crate::servers::Dir;
+
+/// Files that Apache and hurtle answer alike.
+pub(super) const ROWS: &[Row] = &[];
+
+/// A file, the line of a refusal, and its reason.
+const REFUSED: &[(&str, usize, &str)] = &[];
+
+/// A sentence, a file, and parts of the configuration that `--partial` makes of it.
+const PARTIAL: &[(&str, &str, &str)] = &[];
+
+const CLOSED: &str = "[[site]]\n[[site.mount]]\nrespond = \"\"\nstatus = 403";
+
+/// A single-page application.
+const SINGLE_PAGE: &str = "RewriteEngine On\nRewriteCond %{REQUEST_FILENAME} !-f\nRewriteCond %{REQUEST_FILENAME} !-d\n\
+                           RewriteRule ^ index.html [L]\n";
+
+#[test]
+fn what_guards_is_refused_by_line() {
+    let mut faults = Vec::new();
+    for (text, line, reason) in REFUSED {
+        let found = match htaccess(text, &Tree::empty("/srv/www"), &Options::default(), false) {
+            Ok(imported) => vec![imported.text],
+            Err(problems) => problems,
+        };
+        let begin = format!(".htaccess:{line}: cannot translate `");
+        if !found.iter().any(|problem| problem.starts_with(&begin) && problem.contains(reason)) {
+            faults
+                .push(format!("{text}\n  expected {line}: {reason}\n  found {}", found.join("\n")));
+        }
+    }
+    assert!(faults.is_empty(), "\n{}\n", faults.join("\n"));
+}
+
+#[test]
+fn sources_of_scripts_are_not_sent() {
+    const RUN: &str = "fastcgi = \"";
+    const CLOSED: &str = "match = { regex = \"(?i)\\\\.php(/|$)\" }\nrespond = \"\"\nstatus = 403";
+    // The directory of this test has x.php and docs/x.php.
+    let dir = Dir::new();
+    fs::create_dir_all(dir.0.join("bare/sub")).expect("it is made");
+    fs::write(dir.0.join("bare/sub/x.PHP"), "<?php").expect("it is written");
+    let at = |dir: &Dir, path: &str, text: &str| {
+        let file = dir.0.join(path);
+        fs::write(&file, text).expect("it is written");
+        htaccess_file(&file, &Options::default(), false)
+    };
+    let fastcgi = Options { fastcgi: Some("unix:/run/php.sock".to_owned()), ..Options::default() };
+    let tree = Tree::empty("/srv/www");
+    let cut = Tree { is_cut: true, ..tree.clone() };
+    let plain = Options::default();
+    let rewritten = "RewriteEngine On\nRewriteRule ^p/(.*)$ app/$1.php [L]\n";
+    let rows = [
+        ("scripts in the directory", at(&dir, "www/.htaccess", "Options -Indexes\n"), RUN),
+        ("a script beneath it", at(&dir, "bare/.htaccess", "Options -Indexes\n"), RUN),
+        ("a page beside a script", at(&dir, "www/.htaccess", SINGLE_PAGE), CLOSED),
+        ("an address of PHP-FPM", htaccess("", &tree, &fastcgi, false), RUN),
+        ("scripts of a group", htaccess(rewritten, &tree, &plain, false), RUN),
+        ("a directory that was not looked through", htaccess("", &cut, &plain, false), CLOSED),
+    ];
+    let mut faults = Vec::new();
+    for (sentence, imported, part) in rows {
+        let found = imported
+            .map_or_else(|problems| problems.join("\n"), |imported| configuration(&imported.text));
+        if !found.contains(part) {
+            faults.push(format!("{sentence}: no {part} in\n{found}"));
+        }
+    }
+    assert!(faults.is_empty(), "\n{}\n", faults.join("\n"));
+}
