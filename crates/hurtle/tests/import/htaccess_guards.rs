@@ -12,7 +12,20 @@ use crate::servers::Dir;
 pub(super) const ROWS: &[Row] = &[];
 
 /// A file, the line of a refusal, and its reason.
-const REFUSED: &[(&str, usize, &str)] = &[];
+const REFUSED: &[(&str, usize, &str)] = &[
+    (
+        "RewriteEngine On\nRewriteCond %{REMOTE_ADDR} !^10\\.\nRewriteRule ^admin - [F]\n\
+         RewriteCond %{REQUEST_FILENAME} !-f\nRewriteCond %{REQUEST_FILENAME} !-d\nRewriteRule ^(.*)$ index.php?q=$1 [L,QSA]",
+        6,
+        "before the rules with [F]",
+    ),
+    (
+        "RewriteEngine On\nRewriteRule ^admin/pub - [L]\nRewriteRule ^admin - [F]\n\
+         RewriteCond %{REQUEST_FILENAME} !-f\nRewriteCond %{REQUEST_FILENAME} !-d\nRewriteRule ^(.*)$ index.php?q=$1 [L,QSA]",
+        6,
+        "before the rules with [F]",
+    ),
+];
 
 /// A sentence, a file, and parts of the configuration that `--partial` makes of it.
 const PARTIAL: &[(&str, &str, &str)] = &[];

@@ -1,9 +1,9 @@
 //! The page or script that answers paths without a file.
 
-use super::Rewriting;
 use super::condition::Requests;
 use super::matching::Subject;
 use super::rule::{Query, Rule};
+use super::{BEFORE_REFUSALS, Rewriting};
 use crate::htaccess::pattern::{escaped, is_everything, of_path};
 use crate::mount::{Keys, put};
 use crate::syntax::Directive;
@@ -90,6 +90,9 @@ impl<'d> Rewriting<'d, '_> {
         }
         match query {
             "" | "%{QUERY_STRING}" => {}
+            _ if is_script && self.parts.has_conditional_refusal => {
+                return Err(BEFORE_REFUSALS.to_owned());
+            }
             _ if is_script => self.with_path(rule, &path, query, &except)?,
             _ => return Err("a page gets no query".to_owned()),
         }

@@ -28,6 +28,9 @@ use crate::mount::put;
 use crate::report::Report;
 use crate::syntax::Directive;
 
+/// The reason for a refusal of a rewrite behind refusals by more than the path, which are mounts.
+const BEFORE_REFUSALS: &str = "write it before the rules with [F], which would see its result";
+
 /// The state between two rules.
 pub(super) struct Rewriting<'d, 'p> {
     parts: &'p mut Parts<'d>,
@@ -276,7 +279,7 @@ impl<'d> Rewriting<'d, '_> {
         self.no_channel(requests)?;
         let mut requests = requests.clone();
         if self.parts.has_conditional_refusal {
-            return Err("write it before the rules with [F], which would see its result".to_owned());
+            return Err(BEFORE_REFUSALS.to_owned());
         }
         requests.not_regex.extend(self.parts.closed.iter().cloned());
         let subject = Subject::of(rule, &requests)?;
