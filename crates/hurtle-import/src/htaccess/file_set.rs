@@ -42,6 +42,14 @@ impl FileSet {
         PathRegex::new(&self.written).is_ok_and(|regex| regex.is_in(name.as_bytes()))
     }
 
+    /// `true` for an expression such as `\.php$`, which all scripts match, and nothing else.
+    pub(super) fn is_of_scripts_alone(&self) -> bool {
+        let Some(text) = self.written.strip_suffix('$') else { return false };
+        let starts = ["^.+", "^.*", ".+", ".*"];
+        let bare = starts.iter().find_map(|start| text.strip_prefix(start)).unwrap_or(text);
+        texts(bare).is_some_and(|all| all == [".php"])
+    }
+
     /// `true`: no file is one of both sets, as far as is known here.
     pub(super) fn is_apart(&self, other: &FileSet) -> bool {
         let none_of = |one: &FileSet, other: &FileSet| {

@@ -36,6 +36,9 @@ const TUNING: &[&str] = &[
     "filterchain",
 ];
 
+/// The reason for a refusal of scripts with names such as a.phtml, whose sources would be sent.
+const OTHER_SCRIPTS: &str = "names of scripts end with .php here";
+
 /// Settings of the site's files and scripts.
 #[derive(Debug, Default)]
 pub(super) struct Settings {
@@ -71,6 +74,10 @@ impl Settings {
             "directoryindex" => self.indexes(d),
             "options" => self.options(d, report),
             "addtype" => self.add_type(d),
+            "sethandler" if is_of_scripts(d) => {
+                Err("Apache runs every file as a script: write it in <FilesMatch \\.php$>"
+                    .to_owned())
+            }
             "addhandler" | "sethandler" => self.handler(d),
             "php_value" | "php_flag" => self.php(d, name == "php_flag"),
             "php_admin_value" | "php_admin_flag" => {
@@ -130,7 +137,12 @@ impl Settings {
         let name = d.name.to_ascii_lowercase();
         let is_of_scripts = files.has("a.php") && !files.has("a.txt");
         match name.as_str() {
-            "sethandler" | "addhandler" | "forcetype" if is_of_scripts => Some(self.handler(d)),
+            "sethandler" | "addhandler" | "forcetype" if is_of_scripts => {
+                Some(match files.is_of_scripts_alone() {
+                    true => self.handler(d),
+                    false => Err(OTHER_SCRIPTS.to_owned()),
+                })
+            }
             _ => None,
         }
     }
@@ -204,7 +216,6 @@ impl Settings {
     }
 
     fn handler(&mut self, d: &Directive) -> Result<(), String> {
-        let handler = d.arg(0).to_ascii_lowercase();
         if let Some(rest) = d.arg(0).strip_prefix("proxy:") {
             let address = match rest.split_once('|') {
                 Some((socket, "fcgi://localhost" | "fcgi://localhost/" | "fcgi://127.0.0.1")) => {
@@ -222,14 +233,8 @@ impl Settings {
                     "of servers it knows PHP-FPM: proxy:unix:/PATH|fcgi://localhost".to_owned()
                 );
             }
-            self.has_php = true;
             self.fastcgi = Some(address);
-            return Ok(());
-        }
-        let is_php = ["application/x-httpd-", "php", "x-httpd-php", "fcgid-script"]
-            .iter()
-            .any(|name| handler.starts_with(name));
-        if !is_php || !handler.contains("php") {
+        } else if !is_of_scripts(d) {
             return Err("of handlers it knows those of PHP".to_owned());
         }
         let extensions =
@@ -241,7 +246,7 @@ impl Settings {
         self.has_php = true;
         match extensions.iter().all(|ext| ext == "php") {
             true => Ok(()),
-            false => Err("names of scripts end with .php here".to_owned()),
+            false => Err(OTHER_SCRIPTS.to_owned()),
         }
     }
 
@@ -265,6 +270,14 @@ impl Settings {
         self.php_values.push(format!("{name}={value}"));
         Ok(())
     }
+}
+
+/// `true`: a handler runs scripts of PHP.
+fn is_of_scripts(d: &Directive) -> bool {
+    let handler = d.arg(0).to_ascii_lowercase();
+    let starts = ["application/x-httpd-", "php", "x-httpd-php", "fcgid-script"];
+    handler.starts_with("proxy:")
+        || (handler.contains("php") && starts.iter().any(|start| handler.starts_with(start)))
 }
 
 /// A variable that depends on the request: that of the password, or one that only tunes Apache.

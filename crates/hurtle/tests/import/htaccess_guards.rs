@@ -25,6 +25,23 @@ const REFUSED: &[(&str, usize, &str)] = &[
         6,
         "before the rules with [F]",
     ),
+    (
+        "<FilesMatch \"\\.(php|phtml|inc)$\">\nSetHandler application/x-httpd-php\n</FilesMatch>",
+        2,
+        "names of scripts end with .php",
+    ),
+    (
+        "<FilesMatch \".+\\.ph(?:ar|p|tml)$\">\nSetHandler application/x-httpd-php\n</FilesMatch>",
+        2,
+        "names of scripts end with .php",
+    ),
+    ("SetHandler application/x-httpd-php", 1, "<FilesMatch \\.php$>"),
+    ("SetHandler proxy:unix:/run/php.sock|fcgi://localhost", 1, "<FilesMatch \\.php$>"),
+    (
+        "AddHandler proxy:unix:/run/php.sock|fcgi://localhost .php .phtml",
+        1,
+        "names of scripts end with .php",
+    ),
 ];
 
 /// A sentence, a file, and parts of the configuration that `--partial` makes of it.
