@@ -67,8 +67,9 @@ pub(super) fn translate(
             };
         }
         let mut has_changed = false;
+        let has_scripts = options.fastcgi.is_some() || tree.has_scripts;
         for problem in &report.problems {
-            let fate = change(&mut directives, problem);
+            let fate = change(&mut directives, problem, has_scripts);
             has_changed |= fate.is_some();
             let line = format!("{problem}. {}", fate.unwrap_or_default());
             if fate.is_some() && !left_out.contains(&line) {
@@ -89,8 +90,13 @@ pub(super) fn translate(
 }
 
 /// Takes the directive of a problem out, or closes what is about it; returns what became of it.
-/// `None`: it is not there any more.
-fn change(directives: &mut Vec<Directive>, problem: &Problem) -> Option<&'static str> {
+/// `None`: it is not there any more. `has_scripts`: the site runs them in any case.
+fn change(
+    directives: &mut Vec<Directive>,
+    problem: &Problem,
+    has_scripts: bool,
+) -> Option<&'static str> {
+    let is_harmless = |d: &Directive| is_harmless(d, has_scripts);
     let at = directives.iter().position(|d| problem.is_of(d));
     if let Some(at) = at {
         let name = directives[at].name.to_ascii_lowercase();
@@ -126,7 +132,7 @@ fn change(directives: &mut Vec<Directive>, problem: &Problem) -> Option<&'static
                 Some("Its files answer 403.")
             }
             _ => {
-                let fate = change(block, problem);
+                let fate = change(block, problem, has_scripts);
                 // Within <IfModule> and the like the whole site is meant.
                 if fate == Some("The site answers 403.") {
                     *directives = closed(directives);
@@ -151,7 +157,8 @@ fn rewrite(directives: &mut Vec<Directive>, at: usize) -> &'static str {
         begin -= 1;
     }
     let pattern = directives[rule].arg(0).to_owned();
-    let args = vec![pattern, "-".to_owned(), "[F]".to_owned()];
+    let flags = if ignores_case(&directives[rule]) { CLOSED_IN_ANY_CASE } else { CLOSED };
+    let args = vec![pattern, "-".to_owned(), flags.to_owned()];
     if pattern_is_closed(&directives[rule], begin == rule) || args[0].starts_with('!') {
         *directives = closed(directives);
         return "The site answers 403.";
@@ -161,18 +168,36 @@ fn rewrite(directives: &mut Vec<Directive>, at: usize) -> &'static str {
     "Its paths answer 403."
 }
 
-/// `true`: without it no client gets more.
-fn is_harmless(d: &Directive) -> bool {
+/// Flags of a rule that refuses its paths.
+const CLOSED: &str = "[F]";
+const CLOSED_IN_ANY_CASE: &str = "[F,NC]";
+
+fn ignores_case(rule: &Directive) -> bool {
+    let flags = rule.arg(2).trim_matches(['[', ']']).to_ascii_lowercase();
+    flags.split(',').any(|flag| matches!(flag.trim(), "nc" | "nocase"))
+}
+
+/// `true`: without it no client gets more. `has_scripts`: the site runs them without it, too.
+fn is_harmless(d: &Directive, has_scripts: bool) -> bool {
     let name = d.name.to_ascii_lowercase();
     let is_condition = matches!(name.as_str(), "<if>" | "<elseif>" | "<else>" | "<ifdefine>");
     // Without it the scripts of the directory run.
     let is_engine = matches!(name.as_str(), "php_flag" | "php_value") && d.arg(0) == "engine";
-    (HARMLESS.contains(&name.as_str()) && !is_engine)
-        || (is_condition && d.children().iter().all(is_harmless))
+    // Without it the sources of scripts are sent.
+    let has = |text: &str| d.args.iter().any(|arg| arg.to_ascii_lowercase().contains(text));
+    let is_of_scripts = match name.as_str() {
+        "addtype" => has("x-httpd") || has("server-parsed"),
+        "addoutputfilter" | "addoutputfilterbytype" | "setoutputfilter" => has("includes"),
+        "directoryindex" => has(".php") && !has_scripts,
+        "php_flag" | "php_value" => !has_scripts,
+        _ => false,
+    };
+    (HARMLESS.contains(&name.as_str()) && !is_engine && !is_of_scripts)
+        || (is_condition && d.children().iter().all(|inner| is_harmless(inner, has_scripts)))
 }
 
 fn pattern_is_closed(rule: &Directive, is_alone: bool) -> bool {
-    is_alone && rule.arg(1) == "-" && rule.arg(2) == "[F]"
+    is_alone && rule.arg(1) == "-" && [CLOSED, CLOSED_IN_ANY_CASE].contains(&rule.arg(2))
 }
 
 fn holds(d: &Directive, problem: &Problem) -> bool {

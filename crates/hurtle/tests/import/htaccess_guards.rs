@@ -45,7 +45,18 @@ const REFUSED: &[(&str, usize, &str)] = &[
 ];
 
 /// A sentence, a file, and parts of the configuration that `--partial` makes of it.
-const PARTIAL: &[(&str, &str, &str)] = &[];
+const PARTIAL: &[(&str, &str, &str)] = &[
+    ("types of scripts", "AddType application/x-httpd-php .php .phtml .inc\n", CLOSED),
+    ("a filter of programs", "AddOutputFilter INCLUDES .shtml\n", CLOSED),
+    ("a filter of programs for all", "SetOutputFilter INCLUDES\n", CLOSED),
+    ("an index of PHP alone", "DirectoryIndex /index.php\n", CLOSED),
+    ("a setting of PHP alone", "php_value memory_limit\n", CLOSED),
+    (
+        "a rule in any case of letters",
+        "RewriteEngine On\nRewriteCond %{THE_REQUEST} x\nRewriteRule ^admin - [F,NC]\n",
+        "match = { regex = \"(?i)^/admin\" }\nrespond = \"\"\nstatus = 403",
+    ),
+];
 
 const CLOSED: &str = "[[site]]\n[[site.mount]]\nrespond = \"\"\nstatus = 403";
 
@@ -65,6 +76,20 @@ fn what_guards_is_refused_by_line() {
         if !found.iter().any(|problem| problem.starts_with(&begin) && problem.contains(reason)) {
             faults
                 .push(format!("{text}\n  expected {line}: {reason}\n  found {}", found.join("\n")));
+        }
+    }
+    assert!(faults.is_empty(), "\n{}\n", faults.join("\n"));
+}
+
+#[test]
+fn what_runs_scripts_is_not_left_out_alone() {
+    let mut faults = Vec::new();
+    for (sentence, text, part) in PARTIAL {
+        let found = htaccess(text, &Tree::empty("/srv/www"), &Options::default(), true)
+            .map_or_else(|problems| problems.join("\n"), |imported| configuration(&imported.text));
+        let is_expected = if *part == CLOSED { found == CLOSED } else { found.contains(part) };
+        if !is_expected {
+            faults.push(format!("{sentence}: {found}"));
         }
     }
     assert!(faults.is_empty(), "\n{}\n", faults.join("\n"));
