@@ -139,12 +139,13 @@ pub(super) struct Rules<'d> {
 }
 
 impl<'d> Rules<'d> {
-    /// Reads the directives of a section.
-    pub(super) fn of(section: &Section<'d>, report: &mut Report) -> Rules<'d> {
-        let named = |names: &[&str]| -> Vec<&'d Directive> {
-            let is_of = |d: &&&Directive| names.contains(&d.name.to_ascii_lowercase().as_str());
-            section.own.iter().filter(is_of).copied().collect()
-        };
+    /// Reads the directives of a section, and those around it.
+    pub(super) fn of(
+        section: &Section<'d>,
+        around: &Section<'d>,
+        report: &mut Report,
+    ) -> Rules<'d> {
+        let named = |names: &[&str]| all_of(section, names);
         let mut rules = Rules::default();
         let required = named(&["require", "<requireall>", "<requireany>", "<requirenone>"]);
         if let Some(first) = required.first() {
@@ -153,7 +154,12 @@ impl<'d> Rules<'d> {
                 Err((d, needs)) => report.refuse(d, needs),
             }
         }
-        let old = named(&["order", "allow", "deny"]);
+        let mut old = named(&COMPAT);
+        // <Limit> of mod_access_compat has no lists of its own: it adds to those around it.
+        if section.methods.is_some() && !old.is_empty() {
+            old.extend(all_of(around, &COMPAT));
+            old.sort_by_key(|d| d.at.line);
+        }
         if let Some(first) = old.first() {
             match compat(&old) {
                 Ok(access) => rules.compat = Some((access, first)),
@@ -213,6 +219,37 @@ impl<'d> Rules<'d> {
         match (access.needs_password, &self.authz) {
             (true, Some((_, d))) => passwords.put(d, keys, report),
             _ => Ok(()),
+        }
+    }
+}
+
+/// Directives of mod_access_compat.
+const COMPAT: [&str; 3] = ["order", "allow", "deny"];
+
+/// The directives of a section with these names.
+fn all_of<'d>(section: &Section<'d>, names: &[&str]) -> Vec<&'d Directive> {
+    let is_of = |d: &&&Directive| names.contains(&d.name.to_ascii_lowercase().as_str());
+    section.own.iter().filter(is_of).copied().collect()
+}
+
+/// Refuses sections of methods that add to the same lists of mod_access_compat.
+pub(super) fn check_methods(sections: &[Section<'_>], report: &mut Report) {
+    for (at, section) in sections.iter().enumerate() {
+        let is_same = |earlier: &&Section<'_>| {
+            let both = earlier.methods.as_ref().zip(section.methods.as_ref());
+            earlier.within == section.within
+                && both.is_some_and(|(one, other)| one.meet(other))
+                && !all_of(earlier, &COMPAT).is_empty()
+                && !all_of(section, &COMPAT).is_empty()
+        };
+        if let (Some(d), Some(earlier)) = (section.at, sections[..at].iter().find(is_same)) {
+            let line = earlier.at.map_or(0, |d| d.at.line);
+            report.refuse(
+                d,
+                format!(
+                    "line {line} is for one of its methods, too: write their lines in one section"
+                ),
+            );
         }
     }
 }

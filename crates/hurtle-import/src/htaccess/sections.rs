@@ -41,6 +41,18 @@ pub(super) struct Methods {
     pub(super) is_except: bool,
 }
 
+impl Methods {
+    /// `true`: a request may be for both.
+    pub(super) fn meet(&self, other: &Methods) -> bool {
+        let has = |all: &Methods, name: &String| all.names.contains(name) != all.is_except;
+        match (self.is_except, other.is_except) {
+            (true, true) => true,
+            (false, _) => self.names.iter().any(|name| has(other, name)),
+            (true, false) => other.names.iter().any(|name| has(self, name)),
+        }
+    }
+}
+
 /// Directives for the same requests.
 #[derive(Debug)]
 pub(super) struct Section<'d> {
@@ -48,12 +60,14 @@ pub(super) struct Section<'d> {
     pub(super) at: Option<&'d Directive>,
     pub(super) files: Option<FileSet>,
     pub(super) methods: Option<Methods>,
+    /// The place of the section around it.
+    pub(super) within: usize,
     pub(super) own: Vec<&'d Directive>,
 }
 
 /// Returns the sections in order; the first one is that of all requests.
 pub(super) fn of<'d>(directives: &'d [Directive], report: &mut Report) -> Vec<Section<'d>> {
-    let top = Section { at: None, files: None, methods: None, own: Vec::new() };
+    let top = Section { at: None, files: None, methods: None, within: 0, own: Vec::new() };
     let mut sections = vec![top];
     collect(directives, 0, &mut sections, report);
     sections
@@ -106,9 +120,9 @@ fn collect<'d>(
         };
         match begun {
             Ok((files, methods)) => {
-                sections.push(Section { at: Some(d), files, methods, own: Vec::new() });
-                let within = sections.len() - 1;
-                collect(d.children(), within, sections, report);
+                sections.push(Section { at: Some(d), files, methods, within, own: Vec::new() });
+                let last = sections.len() - 1;
+                collect(d.children(), last, sections, report);
             }
             Err(needs) => report.refuse(d, needs),
         }

@@ -30,8 +30,12 @@ pub(super) fn translate(
     settings(&sections, &mut parts, report);
     parts.settings.has_php |= options.fastcgi.is_some();
     let [top, others @ ..] = sections.as_slice() else { return ServerConfig::default() };
-    let rules = Rules::of(top, report);
-    let inner: Vec<Rules<'_>> = others.iter().map(|section| Rules::of(section, report)).collect();
+    let rules = Rules::of(top, top, report);
+    let inner: Vec<Rules<'_>> = others
+        .iter()
+        .map(|section| Rules::of(section, &sections[section.within], report))
+        .collect();
+    access::check_methods(&sections, report);
     let closed = |(section, own): (&Section<'_>, &Rules<'_>)| {
         let is_closed =
             !own.is_empty() && own.within(&rules).access().is_ok_and(|access| access.is_closed);

@@ -9,7 +9,26 @@ use crate::htaccess_rows::{NONE, Row};
 use crate::servers::Dir;
 
 /// Files that Apache and hurtle answer alike.
-pub(super) const ROWS: &[Row] = &[];
+pub(super) const ROWS: &[Row] = &[
+    Row {
+        sentence: "addresses for a method, beside those for all",
+        text: "Order deny,allow\nDeny from all\n<Limit GET>\nAllow from 127.0.0.1\n</Limit>\n",
+        hosts: NONE,
+        requests: &["GET /a.txt", "HEAD /a.txt", "DELETE /a.txt", "GET /docs/guide.txt"],
+    },
+    Row {
+        sentence: "other addresses for a method, beside those for all",
+        text: "Order deny,allow\nDeny from all\n<Limit GET>\nAllow from 192.0.2.0/24\n</Limit>\n",
+        hosts: NONE,
+        requests: &["GET /a.txt", "DELETE /a.txt"],
+    },
+    Row {
+        sentence: "addresses for a method, and an order behind it",
+        text: "<Limit GET>\nAllow from all\n</Limit>\nDeny from all\nOrder allow,deny\n",
+        hosts: NONE,
+        requests: &["GET /a.txt", "DELETE /a.txt"],
+    },
+];
 
 /// A file, the line of a refusal, and its reason.
 const REFUSED: &[(&str, usize, &str)] = &[
@@ -41,6 +60,11 @@ const REFUSED: &[(&str, usize, &str)] = &[
         "AddHandler proxy:unix:/run/php.sock|fcgi://localhost .php .phtml",
         1,
         "names of scripts end with .php",
+    ),
+    (
+        "<Limit GET POST>\nDeny from all\n</Limit>\n<LimitExcept POST>\nAllow from all\n</LimitExcept>",
+        4,
+        "write their lines in one section",
     ),
 ];
 
