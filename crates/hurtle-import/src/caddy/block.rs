@@ -106,10 +106,30 @@ pub(super) fn has(d: &Directive, name: &str) -> bool {
 fn merge_php(items: &mut Vec<Item<'_>>, report: &mut Report) {
     let Some(php) = items.iter().find(|item| item.name() == "php_fastcgi") else { return };
     let (d, matcher) = (php.d, php.matcher.clone());
+    let is_beside = |item: &&Item<'_>| {
+        item.name() == "file_server" && (matcher.is_none() || item.matcher == matcher)
+    };
+    let lines = items.iter().filter(is_beside).flat_map(|item| item.d.children());
+    for line in lines.filter(|line| !is_of_mount(line)) {
+        report.refuse(
+            line,
+            "files beside scripts have no settings of their own: write scripts and files into a `handle` each",
+        );
+    }
     let before = items.len();
     items.retain(|item| item.name() != "file_server" || item.matcher != matcher);
     if items.len() == before {
         report.remark(d, "files beside the scripts are served, too");
+    }
+}
+
+/// `true` for a line of `file_server` that changes nothing where a mount of scripts serves files.
+fn is_of_mount(line: &Directive) -> bool {
+    let is_dot = |name: &String| name.starts_with('.') && !name.contains('/');
+    match line.name.as_str() {
+        "browse" | "precompressed" => true,
+        "hide" => line.args.iter().all(is_dot),
+        _ => false,
     }
 }
 

@@ -17,6 +17,7 @@ mod cache_table;
 mod caddy_alike;
 mod caddy_condition_rows;
 mod caddy_generated;
+mod caddy_guards;
 mod caddy_local;
 mod caddy_refused;
 mod caddy_rows;

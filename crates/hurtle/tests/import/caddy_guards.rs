@@ -1,0 +1,63 @@
+//! Caddyfiles whose gates, hidden files or fields an import must not lose.
+
+use hurtle::import::caddy::caddy;
+
+use crate::caddy_table::without_comments;
+
+/// A sentence, a Caddyfile, and the beginning of a refusal.
+const REFUSED: &[(&str, &str, &str)] = &[
+    (
+        "files that are hidden beside scripts",
+        ":80 {\nroot * /srv/app\nphp_fastcgi unix//run/php.sock\nfile_server {\nhide composer.json *.sql\n}\n}",
+        "Caddyfile:5: cannot translate `hide composer.json *.sql`: files beside scripts",
+    ),
+    (
+        "another root of files beside scripts",
+        ":80 {\nroot * /srv/app\nphp_fastcgi unix//run/php.sock\nfile_server {\nroot /srv/app/public\n}\n}",
+        "Caddyfile:5: cannot translate `root /srv/app/public`: files beside scripts",
+    ),
+];
+
+/// A sentence, a Caddyfile, and a part of its configuration.
+const TRANSLATED: &[(&str, &str, &str)] = &[
+    (
+        "files beside scripts, compressed and without names with a dot",
+        ":80 {\nroot * /srv/app\nphp_fastcgi unix//run/php.sock\nfile_server {\nprecompressed\nhide .git\n}\n}",
+        "fastcgi = \"unix:/run/php.sock\"",
+    ),
+    (
+        "files with an index beside scripts of a directory",
+        ":80 {\nroot * /srv\nphp_fastcgi /app/* unix//run/php.sock\nfile_server {\nindex home.html\n}\n}",
+        "index = [\"home.html\"]",
+    ),
+];
+
+#[test]
+fn what_guards_is_refused_by_line() {
+    let mut faults = Vec::new();
+    for (sentence, text, problem) in REFUSED {
+        let found = match caddy(text, false) {
+            Ok(imported) => imported.text,
+            Err(problems) => problems.join("\n"),
+        };
+        if !found.contains(problem) {
+            faults.push(format!("{sentence}: {found}"));
+        }
+    }
+    assert!(faults.is_empty(), "\n{}\n", faults.join("\n"));
+}
+
+#[test]
+fn what_guards_is_translated() {
+    let mut faults = Vec::new();
+    for (sentence, text, part) in TRANSLATED {
+        let found = match caddy(text, false) {
+            Ok(imported) => without_comments(&imported.text),
+            Err(problems) => problems.join("\n"),
+        };
+        if !found.contains(part) {
+            faults.push(format!("{sentence}: no {part} in\n{found}"));
+        }
+    }
+    assert!(faults.is_empty(), "\n{}\n", faults.join("\n"));
+}
