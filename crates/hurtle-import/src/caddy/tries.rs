@@ -46,6 +46,14 @@ pub(super) fn translate(
             ),
         });
     }
+    let is_gate = |item: &&Item<'_>| matches!(item.name(), "basic_auth" | "forward_auth");
+    let is_of_path = |item: &&Item<'_>| item.matcher.as_ref().is_some_and(may_look_at_path);
+    if let Some(gate) = later.iter().filter(is_gate).find(is_of_path) {
+        return Err(format!(
+            "`{}` gets the path of the file in Caddy, and here that of the client: write a gate for all requests",
+            gate.d
+        ));
+    }
     scope.try_files = tries;
     let fixed = |arg: &&String| arg.starts_with('/') && *arg != "/index.html";
     let has_directories = args.iter().any(|arg| arg == "{path}/");
@@ -53,6 +61,11 @@ pub(super) fn translate(
         report.remark(d, &format!("/ is the index of the directory, in Caddy {page}"));
     }
     Ok(())
+}
+
+/// `true`: a request meets it with some paths alone.
+fn may_look_at_path(matcher: &Matcher) -> bool {
+    !matcher.paths.is_empty() || matcher.regex.is_some() || matcher.others.contains_key("not")
 }
 
 /// Checks a handler before the files: it gets the request whether or not a file is there.

@@ -16,6 +16,16 @@ const REFUSED: &[(&str, &str, &str)] = &[
         ":80 {\nroot * /srv/app\nphp_fastcgi unix//run/php.sock\nfile_server {\nroot /srv/app/public\n}\n}",
         "Caddyfile:5: cannot translate `root /srv/app/public`: files beside scripts",
     ),
+    (
+        "a password for a file that try_files finds",
+        ":80 {\nroot * /srv\ntry_files {path} {path}.html\nbasic_auth /admin.html {\nanna $2a$14$x\n}\nfile_server\n}",
+        "Caddyfile:3: cannot translate `try_files {path} {path}.html`: `basic_auth /admin.html` gets",
+    ),
+    (
+        "a server that decides about a file that try_files finds",
+        ":80 {\nroot * /srv\ntry_files {path} {path}/index.html /404.html\nforward_auth /private/* a:1 {\nuri /auth\n}\nfile_server\n}",
+        "Caddyfile:3: cannot translate `try_files {path} {path}/index.html /404.html`: `forward_auth /private/* a:1` gets",
+    ),
 ];
 
 /// A sentence, a Caddyfile, and a part of its configuration.
@@ -29,6 +39,11 @@ const TRANSLATED: &[(&str, &str, &str)] = &[
         "files with an index beside scripts of a directory",
         ":80 {\nroot * /srv\nphp_fastcgi /app/* unix//run/php.sock\nfile_server {\nindex home.html\n}\n}",
         "index = [\"home.html\"]",
+    ),
+    (
+        "a password for a method beside try_files",
+        ":80 {\nroot * /srv\ntry_files {path} {path}.html\n@post method POST\nbasic_auth @post {\nanna $2a$14$x\n}\nfile_server\n}",
+        "auth = \"basic\"",
     ),
 ];
 
