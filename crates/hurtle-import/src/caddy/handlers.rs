@@ -56,6 +56,9 @@ pub(super) fn php(
         put(&mut rest, "params", Value::Table(params));
     }
     keys.extend(rest);
+    if let Some(fields) = scope.request.request_fields("")? {
+        put(&mut keys, "request_fields", fields);
+    }
     Ok(keys)
 }
 

@@ -45,6 +45,11 @@ const TRANSLATED: &[(&str, &str, &str)] = &[
         ":80 {\nroot * /srv\ntry_files {path} {path}.html\n@post method POST\nbasic_auth @post {\nanna $2a$14$x\n}\nfile_server\n}",
         "auth = \"basic\"",
     ),
+    (
+        "fields that scripts get and do not get",
+        ":80 {\nroot * /srv/app\nrequest_header -X-User\nrequest_header X-App a\nphp_fastcgi unix//run/php.sock\n}",
+        "request_fields = { set = { X-App = \"a\" }, remove = [\"X-User\"] }",
+    ),
 ];
 
 #[test]
