@@ -66,6 +66,16 @@ const REFUSED: &[(&str, usize, &str)] = &[
         4,
         "write their lines in one section",
     ),
+    (
+        "RewriteEngine On\nRewriteCond %{HTTP_USER_AGENT} ^-?$\nRewriteRule ^ - [F]",
+        3,
+        "a request without USER-AGENT",
+    ),
+    (
+        "RewriteEngine On\nRewriteCond %{HTTP_USER_AGENT} ^$|bot\nRewriteRule ^ - [F]",
+        3,
+        "a request without USER-AGENT",
+    ),
 ];
 
 /// A sentence, a file, and parts of the configuration that `--partial` makes of it.

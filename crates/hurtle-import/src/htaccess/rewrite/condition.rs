@@ -360,6 +360,11 @@ impl Requests {
                         "values of {name} are compared as they are written: leave NC out"
                     ));
                 }
+                if PathRegex::new(&condition.expression()?)?.is_in(b"") {
+                    return Err(format!(
+                        "a request without {name} meets its expression, too: write a condition for ^$ and one for values"
+                    ));
+                }
                 let known = condition.patterns(false, false);
                 let known = known
                     .ok_or_else(|| format!("of values of {name} it knows texts, (a|b) and .*"))?;
