@@ -28,6 +28,18 @@ pub(super) const ROWS: &[Row] = &[
         hosts: NONE,
         requests: &["GET /a.txt", "DELETE /a.txt"],
     },
+    Row {
+        sentence: "a refusal of all paths but some",
+        text: "RewriteEngine On\nRewriteRule !^(a\\.txt|docs/) - [F]\n",
+        hosts: NONE,
+        requests: &["GET /a.txt", "GET /docs/guide.txt", "GET /style.css", "GET /dir/", "GET /"],
+    },
+    Row {
+        sentence: "a redirect of all paths but one, in any case of letters",
+        text: "RewriteEngine On\nRewriteRule !^A\\.TXT$ /a.txt [R=302,L,NC]\n",
+        hosts: NONE,
+        requests: &["GET /a.txt", "GET /style.css", "GET /"],
+    },
 ];
 
 /// A file, the line of a refusal, and its reason.

@@ -4,7 +4,7 @@ use super::condition::Requests;
 use super::matching::Subject;
 use super::rule::{Query, Rule};
 use super::{BEFORE_REFUSALS, Rewriting};
-use crate::htaccess::pattern::{escaped, is_everything, of_path};
+use crate::htaccess::pattern::{escaped, is_everything};
 use crate::mount::{Keys, put};
 use crate::syntax::Directive;
 use hurtle_config::PathRegex;
@@ -52,15 +52,11 @@ impl<'d> Rewriting<'d, '_> {
         if !requests.is_no_file {
             return Err("a page or script in place of files that are there: add RewriteCond %{REQUEST_FILENAME} !-f".to_owned());
         }
-        match rule.is_not {
-            true => except.extend(of_path(&rule.pattern)?),
-            false if !is_everything(&rule.pattern) => {
-                return Err(
-                    "a page or script for missing files is for all paths: write ^ in its place"
-                        .to_owned(),
-                );
-            }
-            false => {}
+        if !rule.is_not && !is_everything(&rule.pattern) {
+            return Err(
+                "a page or script for missing files is for all paths: write ^ in its place"
+                    .to_owned(),
+            );
         }
         let to = to.strip_prefix("%{ENV:BASE}").filter(|_| self.has_base).unwrap_or(to);
         let to = format!("/{}", to.trim_start_matches('/'));

@@ -34,8 +34,7 @@ impl Subject {
                 Err("the path is to meet two expressions: write one in RewriteRule".to_owned())
             }
             (None, false) => {
-                let text = of_path(&rule.pattern)?.ok_or("no path matches it")?;
-                let text = if rule.ignores_case { checked(&format!("(?i){text}"))? } else { text };
+                let text = regex_of(rule)?.ok_or("no path matches it")?;
                 Ok(Subject::Regex { text, of_condition: false })
             }
         }
@@ -115,6 +114,14 @@ impl Subject {
             None => put(&mut keys, "match", Value::Table(table)),
         }
         Ok(keys)
+    }
+}
+
+/// The expression of a rule; `None`: no path matches it.
+pub(super) fn regex_of(rule: &Rule<'_>) -> Result<Option<String>, String> {
+    match of_path(&rule.pattern)? {
+        Some(text) if rule.ignores_case => checked(&format!("(?i){text}")).map(Some),
+        text => Ok(text),
     }
 }
 

@@ -186,6 +186,9 @@ impl<'d> Rewriting<'d, '_> {
     }
 
     fn act(&mut self, rule: &Rule<'d>, mut requests: Requests) -> Result<(), String> {
+        if rule.is_not {
+            requests.not_regex.extend(matching::regex_of(rule)?);
+        }
         requests.not_regex.extend(self.skipped.iter().cloned());
         let has_files = requests.is_no_file || requests.is_no_directory;
         let has_skips = self.skips_files || self.skips_directories;
