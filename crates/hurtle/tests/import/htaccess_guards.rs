@@ -40,6 +40,17 @@ pub(super) const ROWS: &[Row] = &[
         hosts: NONE,
         requests: &["GET /a.txt", "GET /style.css", "GET /"],
     },
+    Row {
+        sentence: "a last slash that goes for one host",
+        text: "RewriteEngine On\nRewriteCond %{HTTP_HOST} ^old\\.example$\nRewriteCond %{REQUEST_FILENAME} !-d\n\
+               RewriteRule ^(.+)/$ https://new.example/$1 [R=301,L]\n",
+        hosts: NONE,
+        requests: &[
+            "GET /x/ Host=old.example",
+            "GET /x/ Host=b.example",
+            "GET /dir/ Host=old.example",
+        ],
+    },
 ];
 
 /// A file, the line of a refusal, and its reason.
@@ -87,6 +98,21 @@ const REFUSED: &[(&str, usize, &str)] = &[
         "RewriteEngine On\nRewriteCond %{HTTP_USER_AGENT} ^$|bot\nRewriteRule ^ - [F]",
         3,
         "a request without USER-AGENT",
+    ),
+    (
+        "RewriteEngine On\nRewriteCond %{HTTPS} off\nRewriteCond %{REMOTE_ADDR} !^10\\.\nRewriteRule ^(.*)$ https://a.test.org/$1 [R=301,L]",
+        4,
+        "has no other conditions",
+    ),
+    (
+        "RewriteEngine On\nRewriteCond %{HTTPS} off\nRewriteCond %{REQUEST_METHOD} ^GET$\nRewriteRule ^(.*)$ https://a.test.org/$1 [R=301,L]",
+        4,
+        "has no other conditions",
+    ),
+    (
+        "RewriteEngine On\nRewriteCond %{HTTPS} off\nRewriteCond %{REQUEST_FILENAME} !-d\nRewriteRule ^(.+)/$ https://a.test.org/$1 [R=301,L]",
+        4,
+        "the redirect to HTTPS",
     ),
 ];
 

@@ -83,6 +83,11 @@ impl<'d> Rewriting<'d, '_> {
         subject: &Subject,
         to: &str,
     ) -> Result<(), String> {
+        let others =
+            Requests { is_clear: false, hosts: None, not_regex: Vec::new(), ..requests.clone() };
+        if others != Requests::default() {
+            return Err("the redirect to HTTPS has no other conditions here than names".to_owned());
+        }
         let own_host = to.contains("%{HTTP_HOST}") || to.contains("%{SERVER_NAME}");
         let known: Vec<String> = match &requests.hosts {
             Some(hosts) => hosts.iter().map(|(host, _)| host.clone()).collect(),
@@ -121,6 +126,7 @@ impl<'d> Rewriting<'d, '_> {
         to: &str,
         status: u16,
     ) -> Result<(), String> {
+        self.no_channel(&requests)?;
         let is_of_slash = |text: &str| text.ends_with("/$");
         let subject = Subject::of(rule, &requests)?;
         if !is_of_slash(&subject.regex()) {
@@ -155,7 +161,7 @@ impl<'d> Rewriting<'d, '_> {
             to => (subject, to),
         };
         let to = self.location(to, &subject, rule.query, None, &[])?;
-        let mut keys = subject.place(&requests, None)?;
+        let mut keys = subject.place(&requests, requests.host_names().as_deref())?;
         put(&mut keys, "redirect", to);
         put(&mut keys, "status", i64::from(status));
         self.parts.rules.push(keys);
