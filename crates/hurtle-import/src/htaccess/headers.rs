@@ -2,6 +2,7 @@
 
 use toml::Value;
 
+use super::file_set::FileSet;
 use super::sections::Section;
 use crate::mount::{Keys, put};
 use crate::report::Report;
@@ -85,6 +86,41 @@ pub(super) fn header(
         put(&mut keys, "if_absent", true);
     }
     Ok(Some(keys))
+}
+
+/// Fields that `Header` has given a value so far, with their files; `None`: all.
+#[derive(Default)]
+pub(super) struct Values<'s>(Vec<(String, Option<&'s FileSet>)>);
+
+impl<'s> Values<'s> {
+    /// Adds the value of a directive.
+    ///
+    /// # Errors
+    /// One that Apache joins with an earlier value, which a header rule would replace.
+    pub(super) fn add(&mut self, d: &Directive, section: &'s Section<'_>) -> Result<(), String> {
+        let is_table = |word: &&String| {
+            word.eq_ignore_ascii_case("always") || word.eq_ignore_ascii_case("onsuccess")
+        };
+        let mut args = d.args.iter().skip_while(is_table);
+        let (Some(action), Some(name)) = (args.next(), args.next()) else { return Ok(()) };
+        let (action, name) = (action.to_ascii_lowercase(), name.to_ascii_lowercase());
+        let name = name.trim_end_matches(':');
+        let files = section.files.as_ref();
+        let meets = |(known, others): &(String, Option<&FileSet>)| {
+            let is_apart = files.zip(*others).is_some_and(|(one, other)| one.is_apart(other));
+            known == name && !is_apart
+        };
+        let joins = matches!(action.as_str(), "append" | "merge" | "add");
+        if joins && name != "vary" && self.0.iter().any(meets) {
+            return Err(format!(
+                "an earlier Header has a value of {name}: write both in one `set`"
+            ));
+        }
+        if action != "unset" {
+            self.0.push((name.to_owned(), files));
+        }
+        Ok(())
+    }
 }
 
 /// Joins neighbours of the same requests.

@@ -191,9 +191,13 @@ fn response_fields(sections: &[Section<'_>], parts: &mut Parts<'_>, report: &mut
     };
     let mut all = expires::translate(sections, served, report);
     let has_expires = !all.is_empty();
-    let mut own = Vec::new();
+    let (mut own, mut values) = (Vec::new(), headers::Values::default());
     for section in sections.iter().filter(|section| section.methods.is_none()) {
         for d in section.own.iter().filter(|d| d.name.eq_ignore_ascii_case("header")) {
+            if let Err(needs) = values.add(d, section) {
+                report.refuse(d, needs);
+                continue;
+            }
             match headers::header(d, section, &index, has_expires, report) {
                 Ok(rule) => own.extend(rule),
                 Err(needs) => report.refuse(d, needs),

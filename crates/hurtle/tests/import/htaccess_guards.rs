@@ -114,6 +114,16 @@ const REFUSED: &[(&str, usize, &str)] = &[
         4,
         "the redirect to HTTPS",
     ),
+    (
+        "Header set Cache-Control no-store\nHeader append Cache-Control must-revalidate",
+        2,
+        "an earlier Header",
+    ),
+    (
+        "Header add Link a\n<Files a.txt>\nHeader always add link b\n</Files>",
+        3,
+        "an earlier Header",
+    ),
 ];
 
 /// A sentence, a file, and parts of the configuration that `--partial` makes of it.
