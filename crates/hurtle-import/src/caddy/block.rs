@@ -174,7 +174,8 @@ fn one(
                 report.remark(d, "a directory with an index, such as GET /x.html/, is that index");
             }
             let (mounted, line) = (scope.mounted(), d.at.line);
-            let found = redirect::translate(args, requests, is_for_all, mounted, line, parts);
+            let found =
+                redirect::translate(args, requests.as_ref(), is_for_all, mounted, line, parts);
             // A rule precedes all gates, and a mount has those of its block.
             let is_rule = parts.rules.len() > rules;
             if !scope.gates.is_empty() || (is_rule && scope.is_guarded(None, parts)) {

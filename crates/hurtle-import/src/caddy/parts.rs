@@ -13,8 +13,8 @@ pub(super) struct Parts {
     pub(super) headers: Rules,
     pub(super) rules: Vec<Keys>,
     pub(super) mounts: Vec<Mount>,
-    /// Requests of the redirects among the mounts.
-    pub(super) redirected: Vec<Matcher>,
+    /// Requests of the mounts.
+    pub(super) mounted: Vec<Matcher>,
     /// Keys of the site, such as its password.
     pub(super) keys: Keys,
     /// The mount for requests of missing files, before the files themselves are found.
@@ -74,6 +74,7 @@ impl Parts {
         keys: Keys,
     ) -> Result<(), String> {
         let path = if prefix.is_empty() { "/" } else { prefix };
+        self.mounted.push(requests.cloned().unwrap_or_default());
         let refuses = |(name, value): &(String, Value)| match name.as_str() {
             "auth" | "abort" => true,
             "status" => value.as_integer().is_some_and(|status| status >= 400),

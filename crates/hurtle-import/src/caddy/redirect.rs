@@ -10,7 +10,7 @@ use crate::mount::{Keys, put};
 /// Translates a redirect of these requests. `true`: it is for every request of its block.
 pub(super) fn translate(
     args: &[String],
-    requests: Option<Matcher>,
+    requests: Option<&Matcher>,
     is_for_all: bool,
     mounted: Keys,
     line: usize,
@@ -26,8 +26,8 @@ pub(super) fn translate(
         to = to.replace("{host}", &parts.host);
     }
     to = with_request(&to);
-    let of_files = requests.as_ref().and_then(|matcher| matcher.file);
-    if let (Some(false), Some(matcher), None) = (of_files, &requests, &parts.missing) {
+    let of_files = requests.and_then(|matcher| matcher.file);
+    if let (Some(false), Some(matcher), None) = (of_files, requests, &parts.missing) {
         let mut matcher = matcher.clone();
         matcher.file = None;
         return missing(&to, status, &matcher, line, parts);
@@ -45,15 +45,15 @@ pub(super) fn translate(
     } else if !is_placeholder(&to) && (!to.ends_with('/') || to.is_empty()) && !to.contains(GROUP) {
         put(&mut keys, "redirect", braced(&to));
     } else {
-        let meets = |earlier: &Matcher| match &requests {
-            Some(requests) => !requests.is_apart(earlier),
+        let meets = |earlier: &Matcher| match requests {
+            Some(requests) => !requests.is_apart(earlier) && !earlier.is_apart(requests),
             None => true,
         };
-        if parts.redirected.iter().any(meets) {
-            return Err("rules of hurtle precede its mounts, and a redirect before it is a mount"
+        if parts.mounted.iter().any(meets) {
+            return Err("rules of hurtle precede its mounts, and a handler or redirect before it is a mount"
                 .to_owned());
         }
-        let rule = rule(&to, status, requests.as_ref())?;
+        let rule = rule(&to, status, requests)?;
         parts.rules.push(rule);
         if is_for_all {
             // Requests reach no mount, and a site has one.
@@ -66,8 +66,7 @@ pub(super) fn translate(
         put(&mut keys, "status", status);
     }
     keys.extend(mounted);
-    parts.add(requests.as_ref(), "", keys)?;
-    parts.redirected.push(requests.unwrap_or_default());
+    parts.add(requests, "", keys)?;
     Ok(is_for_all)
 }
 

@@ -26,6 +26,16 @@ const REFUSED: &[(&str, &str, &str)] = &[
         ":80 {\nroot * /srv\ntry_files {path} {path}/index.html /404.html\nforward_auth /private/* a:1 {\nuri /auth\n}\nfile_server\n}",
         "Caddyfile:3: cannot translate `try_files {path} {path}/index.html /404.html`: `forward_auth /private/* a:1` gets",
     ),
+    (
+        "a redirect with groups in a block behind another",
+        ":80 {\nhandle /api/* {\nreverse_proxy a:1\n}\nhandle {\n@h path_regexp h ^/(.*)\\.html$\nredir @h /{re.h.1} 301\nfile_server\n}\n}",
+        "Caddyfile:7: cannot translate `redir @h /{re.h.1} 301`: rules of hurtle precede its mounts",
+    ),
+    (
+        "a redirect with groups behind a refusal",
+        ":80 {\nroute {\nrespond /private/* 403\n@h path_regexp h ^/(.*)\\.html$\nredir @h /{re.h.1} 301\nfile_server\n}\n}",
+        "Caddyfile:5: cannot translate `redir @h /{re.h.1} 301`: rules of hurtle precede its mounts",
+    ),
 ];
 
 /// A sentence, a Caddyfile, and a part of its configuration.
@@ -49,6 +59,11 @@ const TRANSLATED: &[(&str, &str, &str)] = &[
         "fields that scripts get and do not get",
         ":80 {\nroot * /srv/app\nrequest_header -X-User\nrequest_header X-App a\nphp_fastcgi unix//run/php.sock\n}",
         "request_fields = { set = { X-App = \"a\" }, remove = [\"X-User\"] }",
+    ),
+    (
+        "a redirect with groups beside another path",
+        ":80 {\nhandle /api/* {\nreverse_proxy a:1\n}\nhandle /old/* {\n@h path_regexp h ^/old/(.*)\\.html$\nredir @h /{re.h.1} 301\nrespond a\n}\n}",
+        "[[site.rule]]",
     ),
 ];
 
