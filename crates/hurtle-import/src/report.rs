@@ -82,6 +82,15 @@ impl Report {
         }
     }
 
+    /// Adds what another report has.
+    pub(super) fn join(&mut self, other: &Report) {
+        self.problems.extend(other.problems.iter().cloned());
+        other.remarks.iter().for_each(|text| self.general(text.clone()));
+        let new: Vec<String> =
+            other.tuning.iter().filter(|name| !self.tuning.contains(name)).cloned().collect();
+        self.tuning.extend(new);
+    }
+
     /// The problems, one line each.
     pub(super) fn lines(&self) -> Vec<String> {
         self.problems.iter().map(Problem::to_string).collect()

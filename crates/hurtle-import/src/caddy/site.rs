@@ -12,16 +12,16 @@ use crate::syntax::Directive;
 
 /// A translated site, before the listeners of all are known.
 #[derive(Debug)]
-pub(super) struct CaddySite<'d> {
-    pub(super) at: &'d Directive,
+pub(super) struct CaddySite {
     pub(super) addresses: Vec<Address>,
     /// Addresses of `bind` or `default_bind`; empty: all interfaces.
     pub(super) interfaces: Vec<String>,
     pub(super) site: Site,
     /// `Some`: requests are logged, to this file or stream.
     pub(super) log: Option<Log>,
-    /// `true`: it only redirects to HTTPS, as hurtle does by itself.
-    pub(super) is_redirect: bool,
+    /// `Some`: it only redirects to HTTPS, as hurtle may do by itself; problems and remarks of its
+    /// translation otherwise.
+    pub(super) redirect: Option<Report>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -30,11 +30,7 @@ pub(super) struct Log {
     pub(super) is_json: bool,
 }
 
-pub(super) fn translate<'d>(
-    d: &'d Directive,
-    global: &mut Global,
-    report: &mut Report,
-) -> CaddySite<'d> {
+pub(super) fn translate(d: &Directive, global: &mut Global, report: &mut Report) -> CaddySite {
     let addresses = address::of(d, global, report);
     let mut hosts: Vec<&str> = addresses.iter().map(|address| address.host.as_str()).collect();
     hosts.dedup();
@@ -46,7 +42,7 @@ pub(super) fn translate<'d>(
     let has_proxies = global.has_proxies();
     let config_files = global.config_files.clone();
     let mut parts = Parts { host, is_clear, has_proxies, config_files, ..Parts::default() };
-    let is_redirect = is_redirect(d, &addresses);
+    let mut redirect = is_redirect(d, &addresses).then(Report::default);
     let mut site = Site::default();
     let mut log = None;
     for line in d.children() {
@@ -56,9 +52,7 @@ pub(super) fn translate<'d>(
             _ => {}
         }
     }
-    if !is_redirect {
-        block::translate_site(d, &mut parts, report);
-    }
+    block::translate_site(d, &mut parts, redirect.as_mut().unwrap_or(report));
     if parts.missing.is_some() {
         report.refuse(d, "`not file` is before a file_server for all requests");
     }
@@ -74,14 +68,18 @@ pub(super) fn translate<'d>(
     site.rules = [parts.rules, named.rules].concat();
     site.mounts = [parts.mounts, named.mounts].concat();
     let interfaces = sites::interfaces(d, global);
-    CaddySite { at: d, addresses, interfaces, site, log, is_redirect }
+    CaddySite { addresses, interfaces, site, log, redirect }
 }
 
-/// `true` for a site that is `redir https://{host}{uri}`.
+/// `true` for a site that is `redir https://{host}{uri}` for all requests.
 pub(super) fn is_redirect(d: &Directive, addresses: &[Address]) -> bool {
     let [redir] = d.children() else { return false };
     let host = addresses.first().map_or("", |address| address.host.as_str());
-    let to = redir.args.iter().find(|arg| arg.contains("://")).map_or("", String::as_str);
+    let to = match redir.args.as_slice() {
+        [all, to, ..] if all == "*" => to.as_str(),
+        [to, ..] => to.as_str(),
+        [] => return false,
+    };
     let is_https = ["https://{host}{uri}", "https://{hostport}{uri}"].contains(&to)
         || (addresses.len() == 1 && !host.is_empty() && to == format!("https://{host}{{uri}}"));
     redir.name == "redir" && is_https && addresses.iter().all(|address| !address.is_tls)

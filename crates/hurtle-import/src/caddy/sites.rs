@@ -16,23 +16,20 @@ struct Part {
 
 /// Adds the addresses and the sites.
 pub(super) fn add(
-    sites: &[CaddySite<'_>],
+    sites: &[CaddySite],
     global: &Global,
     out: &mut ServerConfig,
     report: &mut Report,
 ) {
     let mut parts: Vec<Part> = Vec::new();
-    for site in sites.iter().filter(|site| !site.is_redirect) {
-        parts.extend(parts_of(site, sites, global));
+    let (own, others): (Vec<&CaddySite>, Vec<&CaddySite>) =
+        sites.iter().partition(|site| is_own_redirect(site, sites, global));
+    for site in &others {
+        site.redirect.iter().for_each(|own| report.join(own));
+        parts.extend(parts_of(site, &others, global));
     }
-    for site in sites.iter().filter(|site| site.is_redirect) {
-        let is_covered = parts.iter().any(|part| !part.tls.is_empty());
-        match is_covered {
-            true => report.general(
-                "Redirects to HTTPS have the status 308, which keeps the method".to_owned(),
-            ),
-            false => report.refuse(site.at, "no site has a certificate"),
-        }
+    if !own.is_empty() {
+        report.general("Redirects to HTTPS have the status 308, which keeps the method".to_owned());
     }
     let all = |of: fn(&Part) -> &Vec<String>| {
         let mut all: Vec<String> = Vec::new();
@@ -79,6 +76,19 @@ pub(super) fn add(
     }
 }
 
+/// `true` for a site of redirects to HTTPS that hurtle makes by itself for the same names and port.
+fn is_own_redirect(site: &CaddySite, sites: &[CaddySite], global: &Global) -> bool {
+    let leads_to = |host: &str, other: &Address| {
+        other.is_tls && !other.host.is_empty() && (host.is_empty() || other.host == host)
+    };
+    let has_tls = |host: &str| {
+        let others = sites.iter().filter(|other| other.redirect.is_none());
+        others.flat_map(|other| &other.addresses).any(|other| leads_to(host, other))
+    };
+    let is_own = |address: &Address| address.port == global.http_port && has_tls(&address.host);
+    site.redirect.is_some() && global.redirects && site.addresses.iter().all(is_own)
+}
+
 /// The source of a site's certificate, `auto`, `local` or a file.
 fn certificate(site: &Site) -> Option<&str> {
     let written = site.tls.iter().find(|(key, _)| *key == "certificate");
@@ -86,7 +96,7 @@ fn certificate(site: &Site) -> Option<&str> {
 }
 
 /// The parts of a site: its names in clear, and those with TLS.
-fn parts_of(site: &CaddySite<'_>, sites: &[CaddySite<'_>], global: &Global) -> Vec<Part> {
+fn parts_of(site: &CaddySite, sites: &[&CaddySite], global: &Global) -> Vec<Part> {
     let is_automatic = certificate(&site.site) == Some("auto");
     // Names with a local certificate are a site of their own.
     let kind = |address: &Address| {
@@ -144,7 +154,7 @@ fn parts_of(site: &CaddySite<'_>, sites: &[CaddySite<'_>], global: &Global) -> V
 
 /// `true` if another site has a name of this part on the port of HTTPS, which this part does not
 /// listen on: redirects lead there.
-fn has_main_port(part: &Part, sites: &[CaddySite<'_>], global: &Global) -> bool {
+fn has_main_port(part: &Part, sites: &[&CaddySite], global: &Global) -> bool {
     let end = format!(":{}", global.https_port);
     let is_main = |address: &Address| {
         address.is_tls
@@ -156,7 +166,7 @@ fn has_main_port(part: &Part, sites: &[CaddySite<'_>], global: &Global) -> bool 
 }
 
 /// Adds the port from which requests are redirected to HTTPS.
-fn finish(part: &mut Part, site: &CaddySite<'_>, global: &Global, has_main_port: bool) {
+fn finish(part: &mut Part, site: &CaddySite, global: &Global, has_main_port: bool) {
     if part.tls.is_empty() {
         part.site.tls.clear();
     } else if !part.clear.is_empty() {
@@ -188,7 +198,7 @@ pub(super) fn listeners(interfaces: &[String], port: &str) -> Vec<String> {
 }
 
 /// The access log of all sites: hurtle has one.
-fn access_log(sites: &[CaddySite<'_>], report: &mut Report) -> Option<Log> {
+fn access_log(sites: &[CaddySite], report: &mut Report) -> Option<Log> {
     let logs =
         || sites.iter().filter_map(|site| site.log.as_ref()).filter(|log| !log.path.is_empty());
     let first = logs().next()?.clone();

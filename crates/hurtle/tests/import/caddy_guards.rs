@@ -65,6 +65,16 @@ const TRANSLATED: &[(&str, &str, &str)] = &[
         ":80 {\nhandle /api/* {\nreverse_proxy a:1\n}\nhandle /old/* {\n@h path_regexp h ^/old/(.*)\\.html$\nredir @h /{re.h.1} 301\nrespond a\n}\n}",
         "[[site.rule]]",
     ),
+    (
+        "a redirect of a site, without those of Caddy",
+        "{\nauto_https disable_redirects\n}\nhttp://a.org {\nredir https://{host}{uri}\n}\na.org {\nrespond a\n}",
+        "redirect = \"https://a.org/\"",
+    ),
+    (
+        "a redirect of some paths",
+        "http://a.org {\nredir /old/* https://{host}{uri}\n}\nb.org {\nrespond a\n}",
+        "redirect = \"https://a.org/\"",
+    ),
 ];
 
 #[test]
