@@ -147,7 +147,8 @@ fn parts_of(site: &CaddySite, sites: &[&CaddySite], global: &Global) -> Vec<Part
     }
     for part in &mut parts {
         let has_main = has_main_port(part, sites, global);
-        finish(part, site, global, has_main);
+        let is_taken = is_taken(part, sites, global);
+        finish(part, site, global, (has_main, is_taken));
     }
     parts
 }
@@ -165,11 +166,27 @@ fn has_main_port(part: &Part, sites: &[&CaddySite], global: &Global) -> bool {
         && sites.iter().any(|site| site.addresses.iter().any(is_main))
 }
 
+/// `true` if a site answers requests in clear for a name of this part, on the port from which they
+/// would be redirected.
+fn is_taken(part: &Part, sites: &[&CaddySite], global: &Global) -> bool {
+    let is_of = |address: &Address| {
+        !address.is_tls
+            && address.port == global.http_port
+            && part.site.hosts.contains(&address.host)
+    };
+    sites.iter().flat_map(|site| &site.addresses).any(is_of)
+}
+
 /// Adds the port from which requests are redirected to HTTPS.
-fn finish(part: &mut Part, site: &CaddySite, global: &Global, has_main_port: bool) {
+fn finish(
+    part: &mut Part,
+    site: &CaddySite,
+    global: &Global,
+    (has_main_port, is_taken): (bool, bool),
+) {
     if part.tls.is_empty() {
         part.site.tls.clear();
-    } else if !part.clear.is_empty() {
+    } else if !part.clear.is_empty() || is_taken {
         put(&mut part.site.tls, "redirect", false);
     } else if global.redirects && !part.site.hosts.is_empty() && !has_main_port {
         part.clear = listeners(&site.interfaces, &global.http_port);

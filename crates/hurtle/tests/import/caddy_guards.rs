@@ -75,6 +75,11 @@ const TRANSLATED: &[(&str, &str, &str)] = &[
         "http://a.org {\nredir /old/* https://{host}{uri}\n}\nb.org {\nrespond a\n}",
         "redirect = \"https://a.org/\"",
     ),
+    (
+        "one name in clear beside it with TLS",
+        "http://a.org {\nrespond clear\n}\na.org {\nrespond tls\n}",
+        "certificate = \"auto\"\nredirect = false",
+    ),
 ];
 
 #[test]
