@@ -98,7 +98,9 @@ fn listeners(top: &Table<'_>, config: &mut Config, reader: &mut Reader<'_>) {
             ValueError::new(format!("{both} is in listen too")).hint("remove one of the two");
         written.report(reader, wrong);
     }
-    let is_unreachable = |site: &&Site| site.tls.is_none() && site.listen.is_empty();
+    // Connections of other sites reach a default one, by Host.
+    let is_unreachable =
+        |site: &&Site| site.tls.is_none() && site.listen.is_empty() && !site.default;
     // The certificate of a site may be the problem.
     let unreachable =
         config.sites.iter().filter(|_| reader.problem_count() == 0).find(is_unreachable);

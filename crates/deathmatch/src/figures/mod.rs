@@ -1,6 +1,7 @@
 //! Figures of a load on one URL: counts, times, the course, and limits of the generator. As text
 //! for a terminal (`text`), as a page (`page`), as JSON, and as a table.
 
+mod carried;
 mod checks;
 pub(crate) mod page;
 mod text;
@@ -13,6 +14,7 @@ use std::path::Path;
 
 use serde::Serialize;
 
+use carried::{carried, has_waited};
 pub use checks::{Check, Condition, append_summary, checks, write_junit};
 pub use text::{amount, bars, kinds, milliseconds, percentiles};
 
@@ -28,12 +30,6 @@ const LATENESS_SHARE_MAX: f64 = 0.10;
 
 /// Smallest share of the offered rate that a server carries if it keeps up.
 pub(crate) const CARRIED_SHARE_MIN: f64 = 0.95;
-
-/// Smallest mean wait for a connection, as a share of the mean response time, that is named.
-const WAIT_SHARE_MIN: f64 = 0.10;
-
-/// Share of the responses whose longest time is what a response takes without a backlog.
-const FASTEST: f64 = 0.01;
 
 /// Number of bars of the histogram.
 const BARS: usize = 12;
@@ -428,27 +424,6 @@ pub fn bars_of_steps(steps: &[(u64, f64)], count: u64) -> Vec<(f64, u64)> {
         .collect()
 }
 
-/// Responses a second in the whole seconds of an open loop: those after its end came late. Unless
-/// requests waited for a connection, the time of the fastest responses at its begin is left out.
-fn carried(offered: &Offer, load: &Load) -> Option<f64> {
-    let by_number = offered.requests_max.zip(offered.rate).map(|(most, rate)| most as f64 / rate);
-    let time = offered.seconds_max.unwrap_or(f64::INFINITY).min(by_number.unwrap_or(f64::INFINITY));
-    let whole = (time as usize).min(load.replies_per_second.len());
-    let fastest_s = load.response.quantile(FASTEST) as f64 / 1e9;
-    let first = if has_waited(load) { 0 } else { fastest_s.ceil() as usize };
-    let counted =
-        load.replies_per_second.get(first..whole).filter(|seconds| !seconds.is_empty())?;
-    Some(counted.iter().sum::<u64>() as f64 / counted.len() as f64)
-}
-
-/// `true` if requests waited for a connection. Otherwise fewer responses than requests end in an
-/// open loop because each takes its time, which a short load shows.
-fn has_waited(load: &Load) -> bool {
-    let [response, service, late] =
-        [&load.response, &load.service, &load.lateness].map(Times::mean);
-    response - service - late > WAIT_SHARE_MIN * response
-}
-
 /// A run for a time lasts at least that long; one for a number of requests as long as they take.
 fn seconds(offered: &Offer, is_interrupted: bool, ended: f64) -> f64 {
     match offered.seconds_max {
@@ -552,21 +527,24 @@ mod tests {
 
     #[test]
     fn a_rate_is_not_carried_if_requests_waited_for_a_connection() {
-        // 50 requests a second, each served in 600 ms: the last 30 end after the 10 s. A server
-        // that falls behind answers 40 of them, each later than the one before.
-        let rows: [(fn(u64) -> u64, bool, &str); 4] = [
-            (|_| 600, false, "did not carry"),
-            (|_| 640, false, "did not carry"),
-            (|_| 1_600, true, "requests waited for a connection"),
-            (|n| 600 + 5 * n, true, "its responses came ever later"),
+        // 50 requests a second, each served in 600 ms: the last 30 end after the 10 s. Half of them
+        // may take 3 s. A server that falls behind answers 40, each later than the one before.
+        let steady = [vec![20], vec![50; 9]].concat();
+        let mixed = [vec![25; 3], vec![50; 7]].concat();
+        type Row = (fn(u64) -> u64, fn(u64) -> u64, Vec<u64>, bool, &'static str);
+        let rows: [Row; 5] = [
+            (|_| 600, |_| 600, steady.clone(), false, "did not carry"),
+            (|_| 640, |_| 600, steady.clone(), false, "did not carry"),
+            (|n| 10 + n % 2 * 2_990, |n| 10 + n % 2 * 2_990, mixed, false, "did not carry"),
+            (|_| 1_600, |_| 600, steady, true, "requests waited for a connection"),
+            (|n| 600 + 5 * n, |n| 600 + 5 * n, vec![40; 10], true, "its responses came ever later"),
         ];
-        for (response_ms, is_told, told) in rows {
-            let is_behind = response_ms(1) != response_ms(0);
+        for (response_ms, service_ms, replies_per_second, is_told, told) in rows {
             let mut load = Load { intended: 500, replies: 500, ..Load::default() };
-            load.replies_per_second = [vec![20], vec![if is_behind { 40 } else { 50 }; 9]].concat();
+            load.replies_per_second = replies_per_second;
             for n in 0..500 {
                 load.response.record(response_ms(n) * 1_000_000);
-                load.service.record(if is_behind { response_ms(n) } else { 600 } * 1_000_000);
+                load.service.record(service_ms(n) * 1_000_000);
             }
             let rate = Some(50.0);
             let offered =

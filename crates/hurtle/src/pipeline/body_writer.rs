@@ -129,7 +129,8 @@ impl<'a, P: Protocol> BodyWriter<'a, P> {
 
     async fn flush_as(&mut self, is_last: bool) -> Result<(), ExchangeError> {
         self.begin()?;
-        if !self.out.is_empty() {
+        // The end waits until the kernel has the bytes of earlier writes, too.
+        if is_last || !self.out.is_empty() {
             let mut queue = SendQueue::default();
             queue.push(mem::take(&mut self.out));
             self.duplex.send(&mut queue, is_last).await?;

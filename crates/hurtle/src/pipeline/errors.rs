@@ -143,6 +143,7 @@ pub(super) async fn replace<T: Protocol>(
     match (&mut handled, status) {
         // The body of this status is none, and its framing that of none.
         (Ok(Outcome::Stream(response)), Some(_)) if is_bodiless(response.status) => return None,
+        (Ok(Outcome::Answer(answer)), Some(_)) if is_bodiless(answer.status) => return None,
         (Ok(Outcome::Answer(answer)), Some(status)) => answer.status = status,
         (Ok(Outcome::Stream(response)), Some(status)) => response.status = status,
         (Ok(Outcome::Answer(_) | Outcome::Stream(_) | Outcome::InternalRedirect(_)), _)

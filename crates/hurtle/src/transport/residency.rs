@@ -8,18 +8,16 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
-
 use super::Taken;
-use crate::body::{OpenFile, WINDOW_BYTES, read_piece};
+use crate::body::{OpenFile, WINDOW_BYTES};
 use crate::disk::{Disk, Queued};
 use crate::{clock, rt, sys};
 
 /// Bytes that are read while those before them are sent.
 const AHEAD_BYTES: u64 = 1 << 20;
 
-/// Pause before another try of a disk that was too slow.
-const RETRY: Duration = Duration::from_millis(100);
+/// Pause before another try of a disk that was too slow. Each is logged.
+const RETRY: Duration = Duration::from_secs(1);
 
 /// The bytes of a file that are about to be sent.
 pub(super) struct Residency<'a> {
@@ -108,9 +106,7 @@ impl<'a> Residency<'a> {
         let into = &mut piece.room()[..len];
         let read = match sys::read_resident(self.file.as_fd(), into, offset) {
             Err(e) if e.kind() == io::ErrorKind::Unsupported => {
-                let bytes = Box::pin(self.read_by_thread(offset, len)).await?;
-                into[..bytes.len()].copy_from_slice(&bytes);
-                bytes.len()
+                Box::pin(self.read_untold(into, offset, end)).await?
             }
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
                 Box::pin(self.page_in(offset..end.min(offset + AHEAD_BYTES))).await?;
@@ -127,13 +123,34 @@ impl<'a> Residency<'a> {
         }
     }
 
-    /// Reads bytes on a disk thread, because nothing tells whether they are in memory.
-    async fn read_by_thread(&self, offset: u64, len: usize) -> io::Result<Bytes> {
+    /// Reads bytes before `end`, at most to the end of their window, where nothing tells whether
+    /// they are in memory: those of a window that was read lately are.
+    async fn read_untold(&self, into: &mut [u8], offset: u64, end: u64) -> io::Result<usize> {
+        let window_end = end.min((offset / WINDOW_BYTES + 1) * WINDOW_BYTES);
+        let len = into.len().min(usize::try_from(window_end - offset).unwrap_or(usize::MAX));
+        if !self.file.is_warm(offset, clock::now_ms()) {
+            let begins = offset.is_multiple_of(WINDOW_BYTES);
+            let range = offset..if begins { window_end } else { offset + len as u64 };
+            self.read_ahead(&range).await?;
+            let ends = window_end.is_multiple_of(WINDOW_BYTES) || window_end == self.file.stamp.len;
+            if begins && ends {
+                self.file.set_warm(offset, clock::now_ms());
+            }
+        }
+        let into = &mut into[..len];
+        Ok(rustix::io::retry_on_intr(|| rustix::io::pread(self.file, &mut *into, offset))?)
+    }
+
+    /// Reads a range on the disk threads, and nothing after it.
+    async fn read_ahead(&self, range: &Range<u64>) -> io::Result<()> {
         loop {
-            let file = Arc::clone(self.file);
-            match read_piece(self.disk.clone(), file, offset, len, false).await {
+            let read = match self.queue(range.clone()) {
+                Some(reading) => reading.result().await.map_err(|_| io::ErrorKind::TimedOut.into()),
+                None => Err(io::Error::from(io::ErrorKind::TimedOut)),
+            };
+            match read.flatten() {
                 Err(e) if self.goes_on(&e).await => {}
-                read => return read,
+                done => return done,
             }
         }
     }
@@ -157,6 +174,7 @@ impl<'a> Residency<'a> {
     async fn goes_on(&self, e: &io::Error) -> bool {
         let goes_on = self.has_begun && e.kind() == io::ErrorKind::TimedOut;
         if goes_on {
+            tracing::warn!("the disk is too slow: a response that has begun waits for it");
             rt::sleep(RETRY).await;
         }
         goes_on
@@ -220,6 +238,33 @@ mod tests {
             assert_eq!(piece.into_bytes(), [7; 100][..]);
             assert!(is_cold(BYTES - 16), "the end of the file is read, too");
         }
+        fs::remove_file(&path).unwrap();
+    }
+
+    /// As on file systems without reads that do not wait.
+    #[test]
+    fn a_file_is_read_in_pieces_where_nothing_tells_what_is_in_memory() {
+        let disk = Disk::start(NonZeroUsize::MIN).unwrap();
+        let path = std::env::temp_dir().join(format!("hurtle-untold-{}", std::process::id()));
+        let content: Vec<u8> = (0..3 * WINDOW_BYTES + 77).map(|n| (n % 251) as u8).collect();
+        fs::write(&path, &content).unwrap();
+        let file = File::open(&path).unwrap();
+        let stamp = Stamp::of(&rustix::fs::fstat(&file).unwrap());
+        let file = Arc::new(OpenFile::new(file.into(), stamp, disk.lane()));
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let end = content.len() as u64;
+        for (start, piece) in [(0, 64 << 10), (0, 100_001), (5, 64 << 10)] {
+            let mut ahead = None;
+            let residency = Residency::new(&disk, &file, end, &mut ahead);
+            let (mut read, mut into) = (Vec::new(), vec![0; piece]);
+            while start + (read.len() as u64) < end {
+                let at = start + read.len() as u64;
+                let len = runtime.block_on(residency.read_untold(&mut into, at, end)).unwrap();
+                read.extend_from_slice(&into[..len]);
+            }
+            assert!(read == content[start as usize..], "pieces of {piece} from {start}");
+        }
+        assert!(![0, WINDOW_BYTES, 3 * WINDOW_BYTES].iter().any(|at| file.is_unseen(*at)));
         fs::remove_file(&path).unwrap();
     }
 }

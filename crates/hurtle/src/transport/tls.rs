@@ -231,10 +231,11 @@ impl Transport for Tls {
         if !self.is_by_kernel() {
             return self.poll_flush_own(cx, &mut self.session.borrow_mut(), attempt);
         }
+        // The end waits for room.
         if attempt != Attempt::Last {
             ready!(self.socket.poll_roomy(cx))?;
+            self.is_unfinished.set(false);
         }
-        self.is_unfinished.set(false);
         Poll::Ready(Ok(()))
     }
 

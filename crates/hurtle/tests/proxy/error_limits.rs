@@ -73,15 +73,19 @@ fn the_page_of_a_request_that_was_handed_on_is_counted_once() {
 /// Regression: the error had no length on a connection that stayed open.
 #[test]
 fn a_response_without_content_is_no_page() {
-    let upstream = Upstream::new();
-    let mount = format!("proxy = 'http://{}'\nintercept_errors = true", upstream.address);
-    let server = Proxy::of_site("errors = { 404 = '/error' }", &mount);
-    let mut client = server.send(get("/none"));
-    let (mut peer, _) = upstream.next_request();
-    peer.send(response("404 Not Found", "", "theirs"));
-    let (mut peer, head) = upstream.next_request();
-    assert!(head.starts_with("GET /error "), "{head}");
-    peer.send("HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n");
-    let (status, body) = answered(&mut client);
-    assert_eq!((&*status, &*body), ("404 Not Found", "404 Not Found\n"));
+    for cache in ["", "cache = {}\n"] {
+        let upstream = Upstream::new();
+        let to = upstream.address;
+        let mount = format!("proxy = 'http://{to}'\nintercept_errors = true\n{cache}");
+        let server = Proxy::of_site("errors = { 404 = '/error' }", &mount);
+        let mut client = server.send(get("/none"));
+        let (mut peer, _) = upstream.next_request();
+        peer.send(response("404 Not Found", "", "theirs"));
+        let (mut peer, head) = upstream.next_request();
+        assert!(head.starts_with("GET /error "), "{head}");
+        let lifetime = "Cache-Control: max-age=60\r\nConnection: close\r\n";
+        peer.send(format!("HTTP/1.1 204 No Content\r\n{lifetime}\r\n"));
+        let (status, body) = answered(&mut client);
+        assert_eq!((&*status, &*body), ("404 Not Found", "404 Not Found\n"), "{cache}");
+    }
 }
