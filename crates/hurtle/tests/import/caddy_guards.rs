@@ -80,6 +80,11 @@ const TRANSLATED: &[(&str, &str, &str)] = &[
         "http://a.org {\nrespond clear\n}\na.org {\nrespond tls\n}",
         "certificate = \"auto\"\nredirect = false",
     ),
+    (
+        "a redirect of a path that is apart from a prefix",
+        ":80 {\nroot * /srv\nhandle /docs/* {\nreverse_proxy 127.0.0.1:3000\n}\nhandle {\nredir /docs /docs/ 301\nfile_server\n}\n}",
+        "redirect = \"/docs/?\"",
+    ),
 ];
 
 #[test]
