@@ -40,6 +40,38 @@ pub(super) fn without_root(
     context: &Context<'_>,
     report: &mut Report,
 ) -> Option<Mount> {
+    let mount = missing(at, "/", block, context, report)?;
+    let text = "the location has no root: each request of its paths is 404, and nginx looks for files in its own directory \
+                html";
+    report.remark(at, text);
+    Some(mount)
+}
+
+/// The mount of a path without a root for which a rewrite is, unless no text is behind the path;
+/// `None`: its guard was refused.
+pub(super) fn behind_rewrite(
+    at: &Directive,
+    path: &str,
+    block: &Block<'_>,
+    context: &Context<'_>,
+    report: &mut Report,
+) -> Option<Mount> {
+    let mount = missing(at, path, block, context, report)?;
+    let text = format!(
+        "the location has no root: where its rewrite does not match, it is 404, and nginx looks for files in its \
+         own directory html: GET {path}"
+    );
+    report.remark(at, &text);
+    Some(mount)
+}
+
+fn missing(
+    at: &Directive,
+    path: &str,
+    block: &Block<'_>,
+    context: &Context<'_>,
+    report: &mut Report,
+) -> Option<Mount> {
     let mut keys = Keys::new();
     put(&mut keys, "respond", "");
     put(&mut keys, "status", 404);
@@ -47,8 +79,5 @@ pub(super) fn without_root(
     client_limits(block, &mut keys, report);
     let headers = fields(block);
     block.finish(Target::Files, report);
-    let text = "the location has no root: each request of its paths is 404, and nginx looks for files in its own directory \
-                html";
-    report.remark(at, text);
-    Some(Mount { path: "/".to_owned(), place: Keys::new(), keys, headers, choice: None })
+    Some(Mount { path: mount_path(path), place: Keys::new(), keys, headers, choice: None })
 }

@@ -4,7 +4,7 @@
 use std::cell::RefCell;
 
 use super::block::{Block, Target};
-use super::closed::{closed, unreachable};
+use super::closed::{behind_rewrite, closed, unreachable};
 use super::condition::Adorned;
 use super::error_pages::{place_of, put_pages};
 use super::expression::Expression;
@@ -200,6 +200,7 @@ impl<'a, 'b> Mounts<'a, 'b> {
             _ => Vec::new(),
         };
         let is_covered = rules.iter().any(|rule| rule.covers(modifier, path));
+        let is_behind_text = rules.iter().any(|rule| rule.covers_text(modifier, path));
         self.stays(d, &rules, outer, report);
         self.rules.extend(rules);
         self.conditions_of(&block, modifier, path, report);
@@ -247,6 +248,16 @@ impl<'a, 'b> Mounts<'a, 'b> {
         }
         let script = if path == "/" { None } else { front_script::take(&block) };
         let try_files = self.front(&block, path).filter(|_| script.is_none());
+        let has_files = || {
+            let others = [Kind::Handler(HandlerKind::Alias), Kind::Handler(HandlerKind::TryFiles)];
+            block.first(&others).is_some() || block.scope().root.peek().is_some()
+        };
+        if is_behind_text && target == Target::Files && script.is_none() && !has_files() {
+            let made = behind_rewrite(d, path, &block, self.context, report);
+            let Some(mut mount) = made else { return };
+            put_pages(pages, &mut mount);
+            return self.add(d, modifier, path, None, mount, report);
+        }
         if let Some(mut mount) = mount(d, path, &block, try_files, self.context, report) {
             let fallback = fallback(d, &block, try_files, self.context.named);
             if let Some(script) = script {

@@ -24,6 +24,8 @@ pub(super) struct Rule<'a> {
     pattern: String,
     /// `true`: the pattern is of these paths and no others.
     is_exact: bool,
+    /// `true`: it is of these paths, and of those where a group of the expression would be empty.
+    needs_text: bool,
     /// The path that replaces the request's; `None`: a redirect.
     target: Option<String>,
     pub(super) keys: Keys,
@@ -47,8 +49,9 @@ fn rewrite<'a>(
         report.refuse(d, format!("it cannot match in the location {path}"));
         return None;
     }
-    let is_known = known.is_some() && !regex::needs_text(d.arg(0));
-    let is_exact = is_known && location.is_none_or(|at| is_within(&pattern, at));
+    let is_own = known.is_some() && location.is_none_or(|at| is_within(&pattern, at));
+    let needs_text = is_own && regex::needs_text(d.arg(0));
+    let is_exact = is_own && !needs_text;
     let is_url = ["http://", "https://", "{scheme}://"].iter().any(|begin| to.starts_with(begin));
     let status = match (d.arg(2), is_url) {
         ("permanent", _) => Some(301),
@@ -70,7 +73,7 @@ fn rewrite<'a>(
     let path = to.split('?').next().unwrap_or_default().to_owned();
     let target = status.is_none().then_some(path);
     let location = location.map(|(modifier, path)| (modifier, path.to_owned()));
-    Some(Rule { at: d, location, pattern, is_exact, target, keys })
+    Some(Rule { at: d, location, pattern, is_exact, needs_text, target, keys })
 }
 
 /// `true` if a pattern may match a path of a location.
@@ -157,9 +160,17 @@ impl<'a> Rule<'a> {
 
     /// `true`: the rule applies to every path of its location.
     pub(super) fn covers(&self, modifier: Modifier, path: &str) -> bool {
+        self.is_exact && self.is_of_all(modifier, path)
+    }
+
+    /// `true`: the rule applies to every path of its location but the location's own.
+    pub(super) fn covers_text(&self, modifier: Modifier, path: &str) -> bool {
+        self.needs_text && self.is_of_all(modifier, path)
+    }
+
+    fn is_of_all(&self, modifier: Modifier, path: &str) -> bool {
         let fixed = fixed(&self.pattern);
         match modifier {
-            _ if !self.is_exact => false,
             Modifier::Exact => self.pattern == path,
             _ => {
                 self.pattern.ends_with("**")

@@ -15,8 +15,7 @@ pub(super) fn add(servers: &[Server<'_>], out: &mut ServerConfig, report: &mut R
     for server in servers.iter().filter(|server| !server.is_redirect) {
         let mut site = server.site.clone();
         if !server.tls.is_empty() && !clear.is_empty() {
-            let redirects = server.clear.is_empty() && !is_served_in_clear(server, servers);
-            put(&mut site.tls, "redirect", redirects);
+            put(&mut site.tls, "redirect", !is_served_in_clear(server, servers));
         }
         if server.tls.is_empty() {
             site.tls.clear();
@@ -115,8 +114,13 @@ fn listened(server: &Server<'_>, servers: &[Server<'_>]) -> Vec<String> {
     for other in servers {
         let is_shared = shares_name(&other.site, &server.site);
         let is_part = match other.is_redirect {
-            // One without names redirects all.
-            true => !server.tls.is_empty() && (is_shared || other.site.hosts.is_empty()),
+            // One without names redirects all. A site in clear does not redirect, and would send
+            // its content on that address.
+            true => {
+                !server.tls.is_empty()
+                    && (is_shared || other.site.hosts.is_empty())
+                    && !is_served_in_clear(server, servers)
+            }
             false => is_shared && is_same(&other.site, &server.site),
         };
         if is_part {
@@ -170,6 +174,7 @@ fn interface(address: &str) -> &str {
     }
 }
 
+/// `true` if a server that does more than redirect has a name of this one in clear.
 fn is_served_in_clear(server: &Server<'_>, servers: &[Server<'_>]) -> bool {
     servers
         .iter()
@@ -200,10 +205,30 @@ fn redirects(servers: &[Server<'_>], sites: &mut [Site], report: &mut Report) {
         if server.site.hosts.is_empty() && !sites.iter().any(|site| !site.tls.is_empty()) {
             report.refuse(server.at, "no server has a certificate");
         }
+        name_lost(server, sites, report);
         report.general(
             "Redirects to HTTPS have the status 308, which keeps the method, in place of 301"
                 .to_owned(),
         );
+    }
+}
+
+/// Names the sites to which a redirect leads in nginx, and that have none of its addresses.
+fn name_lost(server: &Server<'_>, sites: &[Site], report: &mut Report) {
+    let names = &server.site.hosts;
+    let led_to = sites.iter().filter(|site| !site.tls.is_empty()).flat_map(|site| &site.hosts);
+    for host in led_to.filter(|host| names.is_empty() || names.contains(host)) {
+        let is_at = |address: &String, site: &Site| {
+            site.hosts.contains(host) && (site.listen.is_empty() || site.listen.contains(address))
+        };
+        let is_lost = |address: &&String| !sites.iter().any(|site| is_at(address, site));
+        for address in server.clear.iter().filter(is_lost) {
+            let text = format!(
+                "on {address} {host} is 421, not redirected to HTTPS: it has a site in clear, \
+                 which hurtle does not redirect: GET http://{host}/"
+            );
+            report.remark(server.at, &text);
+        }
     }
 }
 

@@ -304,11 +304,17 @@ impl Matcher {
             let own = Matcher { paths: gate.paths.clone(), ..self.clone() };
             return own.and(&rest).map(Some);
         }
+        // A path without `*` is one path only.
+        let is_in = |begin: &str, path: &str| match path.strip_suffix('*') {
+            Some(prefix) => begin.starts_with(prefix),
+            None => begin == path,
+        };
         let are_apart = |one: &String, other: &String| {
             let (one, other) = (one.to_ascii_lowercase(), other.to_ascii_lowercase());
-            let (a, b) = (one.trim_end_matches('*'), other.trim_end_matches('*'));
-            let is_plain = !a.contains('*') && !b.contains('*') && !a.is_empty() && !b.is_empty();
-            is_plain && !a.starts_with(b) && !b.starts_with(a)
+            let begin = |path: &str| path.strip_suffix('*').unwrap_or(path).to_owned();
+            let (a, b) = (begin(&one), begin(&other));
+            let is_plain = [&a, &b].iter().all(|begin| !begin.contains('*') && !begin.is_empty());
+            is_plain && !is_in(&a, &other) && !is_in(&b, &one)
         };
         match self.paths.iter().all(|one| gate.paths.iter().all(|other| are_apart(one, other))) {
             true => Ok(None),

@@ -98,20 +98,22 @@ fn certificate(site: &Site) -> Option<&str> {
 /// The parts of a site: its names in clear, and those with TLS.
 fn parts_of(site: &CaddySite, sites: &[&CaddySite], global: &Global) -> Vec<Part> {
     let is_automatic = certificate(&site.site) == Some("auto");
-    // Names with a local certificate are a site of their own.
+    // Names with a local certificate are a site of their own, and so are those without a redirect.
     let kind = |address: &Address| {
         let is_local = address.is_tls && is_automatic && address::is_local(&address.host);
-        (address.is_tls, address.port.clone(), is_local)
+        let is_taken = address.is_tls && is_taken(&address.host, sites, global);
+        (address.is_tls, address.port.clone(), is_local, is_taken)
     };
-    let mut kinds: Vec<(bool, String, bool)> = Vec::new();
+    let mut kinds: Vec<(bool, String, bool, bool)> = Vec::new();
     for address in &site.addresses {
         if !kinds.contains(&kind(address)) {
             kinds.push(kind(address));
         }
     }
     let mut parts: Vec<Part> = Vec::new();
-    for (is_tls, port, is_local) in kinds {
-        let is_of = |address: &&Address| kind(address) == (is_tls, port.clone(), is_local);
+    for (is_tls, port, is_local, is_taken) in kinds {
+        let own = (is_tls, port.clone(), is_local, is_taken);
+        let is_of = |address: &&Address| kind(address) == own;
         let names = site.addresses.iter().filter(is_of).map(|address| address.host.clone());
         let mut hosts: Vec<String> = names.collect();
         if hosts.iter().any(String::is_empty) {
@@ -147,7 +149,7 @@ fn parts_of(site: &CaddySite, sites: &[&CaddySite], global: &Global) -> Vec<Part
     }
     for part in &mut parts {
         let has_main = has_main_port(part, sites, global);
-        let is_taken = is_taken(part, sites, global);
+        let is_taken = part.site.hosts.iter().any(|host| is_taken(host, sites, global));
         finish(part, site, global, (has_main, is_taken));
     }
     parts
@@ -166,15 +168,13 @@ fn has_main_port(part: &Part, sites: &[&CaddySite], global: &Global) -> bool {
         && sites.iter().any(|site| site.addresses.iter().any(is_main))
 }
 
-/// `true` if a site answers requests in clear for a name of this part, on the port from which they
-/// would be redirected.
-fn is_taken(part: &Part, sites: &[&CaddySite], global: &Global) -> bool {
+/// `true` if a site answers requests in clear for a name, on the port from which they would be
+/// redirected to HTTPS.
+fn is_taken(host: &str, sites: &[&CaddySite], global: &Global) -> bool {
     let is_of = |address: &Address| {
-        !address.is_tls
-            && address.port == global.http_port
-            && part.site.hosts.contains(&address.host)
+        !address.is_tls && address.port == global.http_port && address.host == host
     };
-    sites.iter().flat_map(|site| &site.addresses).any(is_of)
+    !host.is_empty() && sites.iter().flat_map(|site| &site.addresses).any(is_of)
 }
 
 /// Adds the port from which requests are redirected to HTTPS.

@@ -37,6 +37,40 @@ const ROWS: &[(&str, &str, &[&str])] = &[
         ],
     ),
     (
+        "a site by TLS and another in clear, beside the redirect of all names to HTTPS",
+        "server { listen 80 default_server; return 301 https://$host$request_uri; }
+         server { listen 443 ssl; server_name a.example; TLS root /a; }
+         server { listen 127.0.0.1:8080; server_name a.example; root /backend; }",
+        &[
+            "hosts = \"a.example\"\nlisten = \"0.0.0.0:443\"\ndefault = true\n[site.tls]\n",
+            "hosts = \"a.example\"\nlisten = \"127.0.0.1:8080\"\ndefault = true\n[[",
+        ],
+    ),
+    (
+        "a site by TLS and in clear, beside the redirect of all names to HTTPS",
+        "server { listen 80 default_server; return 301 https://$host$request_uri; }
+         server { listen 443 ssl; listen 8080; server_name a.example; TLS root /a; }",
+        &["hosts = \"a.example\"\nlisten = [\"0.0.0.0:8080\", \"0.0.0.0:443\"]\n"],
+    ),
+    (
+        "a site by TLS and in clear, beside the redirect of its name to HTTPS",
+        "server { listen 80; server_name a.example; return 301 https://$host$request_uri; }
+         server { listen 443 ssl; listen 8080; server_name a.example; TLS root /a; }",
+        &["hosts = \"a.example\"\nlisten = [\"0.0.0.0:8080\", \"0.0.0.0:443\"]\n"],
+    ),
+    (
+        "a site in clear that redirects, beside the redirect of all names to HTTPS",
+        "server { listen 80 default_server; server_name _; return 301 https://$host$request_uri; }
+         server { listen 80; server_name a.example;
+           location /.well-known/acme-challenge/ { root /var/www/certbot; }
+           location / { return 301 https://$host$request_uri; } }
+         server { listen 443 ssl; server_name a.example; TLS root /a; }",
+        &[
+            "hosts = \"a.example\"\nlisten = \"0.0.0.0:80\"\n[[",
+            "hosts = \"a.example\"\nlisten = \"0.0.0.0:443\"\ndefault = true\n[site.tls]\n",
+        ],
+    ),
+    (
         "a default server of another address",
         "server { listen 80; server_name a.example; root /a; }
          server { listen 80; listen 8080 default_server; server_name b.example; root /b; }",

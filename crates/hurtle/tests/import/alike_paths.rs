@@ -244,6 +244,19 @@ pub(crate) const ROWS: &[Row] = &[
         ],
     },
     Row {
+        sentence: "redirects of parts of paths that are not empty, without a root",
+        http: "server { listen 127.0.0.1:{port};
+               location /old/ { rewrite ^/old/(.+)$ https://b.example/$1 permanent; }
+               location /docs/ { root {root}; } }",
+        requests: &["GET /old/x/y?z", "GET /old/", "GET /docs/guide.txt"],
+    },
+    Row {
+        sentence: "a redirect of all paths but the first, without a root",
+        http: "server { listen 127.0.0.1:{port};
+               location / { rewrite ^/(.+)$ https://b.example/$1 permanent; } }",
+        requests: &["GET /x/y?z", "GET /"],
+    },
+    Row {
         sentence: "expressions within a final location",
         http: "server { listen 127.0.0.1:{port}; root {root};
                location / { }

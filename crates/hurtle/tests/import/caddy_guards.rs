@@ -80,6 +80,21 @@ const TRANSLATED: &[(&str, &str, &str)] = &[
         "http://a.org {\nrespond clear\n}\na.org {\nrespond tls\n}",
         "certificate = \"auto\"\nredirect = false",
     ),
+    (
+        "one of two names in clear beside it with TLS",
+        "http://a.org {\nrespond clear\n}\na.org, b.org {\nrespond tls\n}",
+        "hosts = \"a.org\"\nlisten = [\"0.0.0.0:443\", \"[::]:443\"]\n[site.tls]\ncertificate = \"auto\"\nredirect = false\n",
+    ),
+    (
+        "the other of two names with TLS",
+        "http://a.org {\nrespond clear\n}\na.org, b.org {\nrespond tls\n}",
+        "hosts = \"b.org\"\nlisten = [\"0.0.0.0:80\", \"[::]:80\", \"0.0.0.0:443\", \"[::]:443\"]\n[site.tls]\ncertificate = \"auto\"\n[[",
+    ),
+    (
+        "a redirect of a path that is apart from a prefix",
+        ":80 {\nroot * /srv\nhandle /docs/* {\nreverse_proxy 127.0.0.1:3000\n}\nhandle {\nredir /docs /docs/ 301\nfile_server\n}\n}",
+        "redirect = \"/docs/?\"",
+    ),
 ];
 
 #[test]

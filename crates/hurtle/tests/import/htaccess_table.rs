@@ -117,7 +117,7 @@ fn directives_become_keys() {
 
 #[test]
 fn what_has_no_counterpart_is_refused_by_line() {
-    let rows: [(&str, usize, &str); 58] = [
+    let rows: [(&str, usize, &str); 59] = [
         ("<IfModule mod_ssl.c>\nSSLRequireSSL\n</IfModule>", 1, "write its lines without"),
         (
             "<RequireAll>\nRequire ip 10.1.2.3\nRequire not ip 10.1.0.0/16\n</RequireAll>",
@@ -187,6 +187,11 @@ fn what_has_no_counterpart_is_refused_by_line() {
         (
             "RewriteEngine On\nRewriteCond %{HTTPS} off\nRewriteRule ^ https://%{HTTP_HOST}%{REQUEST_URI} [R,L]",
             3,
+            "--host",
+        ),
+        (
+            "RewriteEngine On\nRewriteCond %{HTTPS} off\nRewriteCond %{HTTP_HOST} !^localhost$\nRewriteRule ^ https://%{HTTP_HOST}%{REQUEST_URI} [R=301,L]",
+            4,
             "--host",
         ),
         (

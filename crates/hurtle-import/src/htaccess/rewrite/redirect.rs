@@ -83,6 +83,9 @@ impl<'d> Rewriting<'d, '_> {
         subject: &Subject,
         to: &str,
     ) -> Result<(), String> {
+        if !requests.not_hosts.is_empty() {
+            return Err(NEEDS_HOSTS.to_owned());
+        }
         let others =
             Requests { is_clear: false, hosts: None, not_regex: Vec::new(), ..requests.clone() };
         if others != Requests::default() {
