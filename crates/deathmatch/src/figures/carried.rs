@@ -15,6 +15,10 @@ const SLOWEST: f64 = 0.99;
 /// requests waited for a connection, the time that responses take is left out at the begin: that
 /// of the slowest, or of the fastest where a backlog makes the slowest last for most of the time.
 pub(super) fn carried(offered: &Offer, load: &Load) -> Option<f64> {
+    // Requests that failed have no response times that could tell of a backlog.
+    if !has_waited(load) && load.errors.total() > 0 {
+        return None;
+    }
     let by_number = offered.requests_max.zip(offered.rate).map(|(most, rate)| most as f64 / rate);
     let time = offered.seconds_max.unwrap_or(f64::INFINITY).min(by_number.unwrap_or(f64::INFINITY));
     let whole = (time as usize).min(load.replies_per_second.len());
