@@ -319,8 +319,8 @@ const ACCEPT: &[u8] = b"Sec-WebSocket-Accept";
 
 /// Appends a field of a response whose body is replaced by a file, if the field is kept. With
 /// `content` the fields that describe the content are kept too. Set it for the file and for one
-/// range: other responses have fields of their own, about several ranges or an error (RFC 9110
-/// section 14.6).
+/// range: other responses have their own fields, about an error or several ranges (RFC 9110 section
+/// 14.6, multipart/byteranges).
 pub fn keep_for_file(out: &mut Vec<u8>, name: &[u8], value: &[u8], content: bool) {
     let is = |known: &str| name.eq_ignore_ascii_case(known.as_bytes());
     let kept = match name.len() {

@@ -129,8 +129,8 @@ pub struct RequestHead<'a> {
     /// Names of the fields that this server has set, in any spelling. A client must neither send
     /// them in trailers nor have them removed by Connection.
     pub own_fields: &'a [HeaderName],
-    /// True if some of these fields name the client, so that a response to this request is not for
-    /// others.
+    /// True if a gate has found out who sends the request: no cache may store a response to it, or
+    /// send a stored one.
     pub is_identified: bool,
 }
 

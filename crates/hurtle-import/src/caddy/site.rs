@@ -19,8 +19,8 @@ pub(super) struct CaddySite {
     pub(super) site: Site,
     /// `Some`: requests are logged, to this file or stream.
     pub(super) log: Option<Log>,
-    /// `Some`: it only redirects to HTTPS, as hurtle may do by itself; problems and remarks of its
-    /// translation otherwise.
+    /// `Some`: it only redirects to HTTPS, as hurtle may do by itself. The report has the problems
+    /// and remarks of a translation as a site of its own.
     pub(super) redirect: Option<Report>,
 }
 

@@ -168,8 +168,8 @@ fn has_main_port(part: &Part, sites: &[&CaddySite], global: &Global) -> bool {
         && sites.iter().any(|site| site.addresses.iter().any(is_main))
 }
 
-/// `true` if a site answers requests in clear for a name, on the port from which they would be
-/// redirected to HTTPS.
+/// `true` if a site answers requests in clear for a name, on the port whose requests would be
+/// redirected to HTTPS otherwise.
 fn is_taken(host: &str, sites: &[&CaddySite], global: &Global) -> bool {
     let is_of = |address: &Address| {
         !address.is_tls && address.port == global.http_port && address.host == host

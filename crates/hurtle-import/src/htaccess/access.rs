@@ -223,7 +223,7 @@ impl<'d> Rules<'d> {
     }
 }
 
-/// Directives of mod_access_compat.
+/// Directives of mod_access_compat, which add to one list in the order of the lines.
 const COMPAT: [&str; 3] = ["order", "allow", "deny"];
 
 /// The directives of a section with these names.

@@ -122,8 +122,8 @@ impl ResponseEdits {
         value
     }
 
-    /// Returns whether a rule of a path may give a response of some media type this value of a
-    /// field.
+    /// Returns whether a rule of a path may set a field to this value, in a response of some media
+    /// type at least.
     pub(crate) fn may_set(
         &self,
         name: &HeaderName,

@@ -185,8 +185,8 @@ async fn begin_body(answer: &mut Answer, sends_body: bool) {
     }
 }
 
-/// Returns whether an application's response has trailers, as it should say (RFC 9110 section
-/// 6.6.2).
+/// Returns whether an application's response says that it has trailers, as it should (RFC 9110
+/// section 6.6.2, Trailer).
 fn announces_trailers(fields: &Fields) -> bool {
     matches!(fields, Fields::Map(map) if map.contains_key(header::TRAILER))
 }

@@ -169,8 +169,8 @@ impl<'a> Residency<'a> {
         }
     }
 
-    /// Returns whether a response that has begun waits on for a slow disk: until its client has got
-    /// nothing for `write_stall`.
+    /// Returns whether a response waits on for a slow disk: one that has begun does, and ends when
+    /// its client has got nothing for `write_stall`.
     async fn goes_on(&self, e: &io::Error) -> bool {
         let goes_on = self.has_begun && e.kind() == io::ErrorKind::TimedOut;
         if goes_on {

@@ -61,8 +61,8 @@ pub(crate) use sweep::{expire, sweep};
 /// holds two.
 const PIECE_BYTES: usize = 256 << 10;
 
-/// Maximum number of frames of a piece: a client may send single bytes, each of which takes some 60
-/// bytes of memory.
+/// Maximum number of frames of a piece. Each takes some 60 bytes of memory, and a client may send
+/// frames of a single byte.
 const PIECE_FRAMES_MAX: usize = 1_024;
 
 /// Number of pieces per second under a rate limit, so that the transfer is even.

@@ -134,8 +134,8 @@ async fn keep(shared: Arc<SharedKeys>, url: String) {
     }
 }
 
-/// Fetches once, with a fetcher that is made if there is none: the system may have had no trusted
-/// authorities before.
+/// Fetches once. The fetcher is made if there is none, because the system may have had no trusted
+/// authorities at the start.
 async fn fetch(fetcher: &mut Option<Fetcher>, url: &str) -> Result<(KeySet, Duration), String> {
     let fetcher = match fetcher {
         Some(fetcher) => fetcher,

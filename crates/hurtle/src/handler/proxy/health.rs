@@ -97,8 +97,8 @@ impl HealthChecker {
         peer.is_http2() && self.path == GRPC_HEALTH
     }
 
-    /// Sends the request and waits for a final head. HTTP/2 upstreams get it on a shared
-    /// connection.
+    /// Sends the request and waits for a final head. An HTTP/2 upstream gets it on the connection
+    /// that requests share.
     async fn ask(&self, peer: &Rc<Peer>) -> Result<(Link, RawHead), UpstreamError> {
         let within_ms = CHECK_TIMEOUT.as_millis() as u64;
         let mut link = match peer.is_http2() {

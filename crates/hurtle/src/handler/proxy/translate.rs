@@ -88,8 +88,8 @@ impl Proxy {
         }
     }
 
-    /// Returns a field line in the client's terms; `None`: it stays as it is. `has_urls`: so are
-    /// Location and Content-Location.
+    /// Returns a field line in the client's terms; `None`: it stays as it is. `has_urls`: Location
+    /// and Content-Location are translated, too.
     fn translated_line(&self, line: &[u8], base: &[u8], has_urls: bool) -> Option<Vec<u8>> {
         let colon = line.iter().position(|b| *b == b':')?;
         let (name, value) = (&line[..colon], line[colon + 1..].trim_ascii());
