@@ -24,7 +24,7 @@ use crate::disk::Lane;
 use crate::{rt, sys};
 
 pub use file::FileBody;
-pub(crate) use file::read_piece;
+pub(crate) use file::read_next_piece;
 pub use hints::EarlyHints;
 pub use request::RequestBody;
 pub(crate) use request::{Feeder, Interim, feed};

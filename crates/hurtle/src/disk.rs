@@ -23,15 +23,16 @@ pub(crate) use mailbox::deliver;
 pub(crate) use small_file::read_small;
 
 use crate::metrics::LaneSnapshot;
-#[cfg(test)]
-use crate::rt;
-use crate::sys;
+use crate::{rt, sys};
 
 /// Jobs that may wait in one lane.
 const LANE_JOBS_MAX: usize = 1_024;
 
 /// Time limit for a job, including its time in the queue. After it the request is answered 503.
 const WAIT_MAX: Duration = Duration::from_secs(10);
+
+/// Pause before another try of a disk that was too slow.
+const PAUSE: Duration = Duration::from_secs(1);
 
 /// Name of the lanes without a name in a snapshot.
 const OTHER_LANES: &str = "other";
@@ -46,6 +47,12 @@ pub enum Failure {
     Busy,
     /// It panicked, which is a defect of the job: 500.
     Panicked,
+}
+
+/// Waits before another try of a disk that was too slow for a message that has begun, and logs it.
+pub(crate) async fn pause() {
+    tracing::warn!("the disk is too slow: a message that has begun waits for it");
+    rt::sleep(PAUSE).await;
 }
 
 /// The index of a lane; lanes are never removed.

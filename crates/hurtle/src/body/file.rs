@@ -13,13 +13,16 @@ use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 
 use super::{BoxError, FileSlice, OpenFile, Part, WINDOW_BYTES, is_not_resident};
-use crate::disk::Disk;
+use crate::disk::{self, Disk};
 #[cfg(test)]
 use crate::rt;
 use crate::sys;
 
 /// Bytes of a frame: enough for a compressor to work well, few enough for many responses at once.
 const FRAME_BYTES: u64 = 64 << 10;
+
+/// Tries to read on after the first piece, each of ten seconds, before a disk is given up.
+const TRIES: u32 = 6;
 
 /// The body of a file answer ([`file`](crate::file)): the file's bytes, or the ranges asked for. It
 /// knows its length. Bytes that are not in memory are read on the disk threads.
@@ -60,7 +63,11 @@ impl FileBody {
         let len = slice.len.min(FRAME_BYTES) as usize;
         let checked = self.has_begun;
         self.has_begun = true;
-        Some(Box::pin(read_piece(self.disk.clone()?, file, offset, len, checked)))
+        let disk = self.disk.clone()?;
+        Some(match checked {
+            true => Box::pin(read_next_piece(disk, file, offset, len, true)),
+            false => Box::pin(read_piece(disk, file, offset, len, false)),
+        })
     }
 
     /// Polls for the next part, for a channel to which the kernel sends ranges of files by itself.
@@ -83,7 +90,9 @@ impl FileBody {
                 Some(Part::File(slice)) => {
                     let slice = FileSlice { len: slice.len.min(WINDOW_BYTES), ..slice.clone() };
                     let Some(disk) = self.disk.clone() else { return Poll::Ready(None) };
-                    self.paging = Some(Box::pin(page_in(disk, slice)));
+                    let tries = if self.has_begun { TRIES } else { 1 };
+                    self.has_begun = true;
+                    self.paging = Some(Box::pin(page_in(disk, slice, tries)));
                 }
             }
         }
@@ -99,12 +108,21 @@ impl FileBody {
     }
 }
 
-/// Brings a range into memory.
-async fn page_in(disk: Disk, slice: FileSlice) -> io::Result<FileSlice> {
-    if !is_resident(&slice)? {
+/// Brings a range into memory, in so many tries.
+async fn page_in(disk: Disk, slice: FileSlice, tries: u32) -> io::Result<FileSlice> {
+    let mut tried = 1;
+    while !is_resident(&slice)? {
         let (file, range) = (Arc::clone(&slice.file), slice.offset..slice.offset + slice.len);
         let paged = disk.run(slice.file.lane, move || file.read_ahead(range.start, range.end));
-        paged.await.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
+        match paged.await {
+            Ok(paged) => {
+                paged?;
+                break;
+            }
+            Err(_) if tried < tries => disk::pause().await,
+            Err(_) => return Err(io::ErrorKind::TimedOut.into()),
+        }
+        tried += 1;
     }
     Ok(slice)
 }
@@ -118,11 +136,31 @@ fn is_resident(slice: &FileSlice) -> io::Result<bool> {
     slice.file.is_resident(slice.offset..slice.offset + slice.len, true)
 }
 
+/// As `read_piece`, for a message that has begun: a disk that is too slow is tried again.
+///
+/// # Errors
+/// See `read_piece`.
+pub(crate) async fn read_next_piece(
+    disk: Disk,
+    file: Arc<OpenFile>,
+    offset: u64,
+    len: usize,
+    checked: bool,
+) -> io::Result<Bytes> {
+    for _ in 1..TRIES {
+        match read_piece(disk.clone(), Arc::clone(&file), offset, len, checked).await {
+            Err(e) if e.kind() == io::ErrorKind::TimedOut => disk::pause().await,
+            read => return read,
+        }
+    }
+    read_piece(disk, file, offset, len, checked).await
+}
+
 /// Reads up to `len` bytes at `offset`. With `checked`, an edit since the opening is an error.
 ///
 /// # Errors
 /// The system's, or the file ends before `offset`.
-pub(crate) async fn read_piece(
+async fn read_piece(
     disk: Disk,
     file: Arc<OpenFile>,
     offset: u64,
@@ -214,5 +252,79 @@ impl Body for FileBody {
 impl fmt::Debug for FileBody {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("FileBody").field("left", &self.left).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::{self, File};
+    use std::future::poll_fn;
+    use std::num::NonZeroUsize;
+    use std::time::Duration;
+
+    use tokio::task::LocalSet;
+
+    use super::*;
+    use crate::body::Stamp;
+    use crate::rt::simulated::Disks;
+
+    /// Seconds that jobs take, the last one at each job after it.
+    struct Slow(VecDeque<u64>);
+
+    impl Disks for Slow {
+        fn delay(&mut self) -> Duration {
+            let seconds = self.0.front().copied().unwrap_or_default();
+            if self.0.len() > 1 {
+                self.0.pop_front();
+            }
+            Duration::from_secs(seconds)
+        }
+
+        fn is_cold(&mut self) -> bool {
+            true
+        }
+
+        fn is_full(&mut self) -> bool {
+            false
+        }
+    }
+
+    /// Compressed downloads ended after ten seconds.
+    #[test]
+    fn a_body_that_has_begun_waits_for_a_slow_disk() {
+        let path = std::env::temp_dir().join(format!("hurtle-slow-disk-{}", std::process::id()));
+        let content: Vec<u8> = (0..3 * FRAME_BYTES + 77).map(|n| (n % 251) as u8).collect();
+        fs::write(&path, &content).unwrap();
+        let disk = Disk::start(NonZeroUsize::MIN).unwrap();
+        let runtime =
+            tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build();
+        let runtime = runtime.unwrap();
+        for (why, seconds, is_whole) in [
+            ("each job takes a while", &[9, 9, 9, 9][..], true),
+            ("two are too slow", &[0, 15, 25, 0, 11, 0], true),
+            ("the first one is, before any byte", &[15, 0], false),
+            ("the disk hangs", &[0, 1_000], false),
+        ] {
+            let file = File::open(&path).unwrap();
+            let stamp = Stamp::of(&rustix::fs::fstat(&file).unwrap());
+            let file = Arc::new(OpenFile::new(file.into(), stamp, disk.lane()));
+            let len = stamp.len;
+            let parts = vec![Part::File(FileSlice { file, offset: 0, len })];
+            let mut body = FileBody::new(parts, disk.clone());
+            let read = LocalSet::new().block_on(&runtime, async {
+                rt::simulated::begin();
+                rt::simulated::set_disks(Slow(seconds.iter().copied().collect()));
+                let mut read = Vec::new();
+                while let Some(frame) = poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await {
+                    let Ok(frame) = frame else { return Err(read.len()) };
+                    read.extend_from_slice(&frame.into_data().unwrap());
+                }
+                Ok(read)
+            });
+            rt::simulated::end();
+            assert_eq!(read.is_ok(), is_whole, "{why}");
+            assert!(read.is_err() || read == Ok(content.clone()), "{why}");
+        }
+        fs::remove_file(&path).unwrap();
     }
 }

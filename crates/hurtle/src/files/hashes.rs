@@ -10,7 +10,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
 use xxhash_rust::xxh3::{Xxh3, xxh3_128};
 
-use super::lookup::{hash, hashes};
 use super::times::has_own_time;
 use crate::body::{OpenFile, Stamp};
 use crate::config::EtagSource;
@@ -28,6 +27,12 @@ const KNOWN_MAX: usize = 16_384;
 
 /// Bytes of a job on the disk threads.
 const PIECE_BYTES: usize = 1 << 20;
+
+/// Seconds of a day.
+const DAY_SECS: u64 = 86_400;
+
+/// The first time of a zip archive (1980-01-01), in seconds since 1970.
+const ZIP_EPOCH_SECS: u64 = 315_532_800;
 
 /// Hashes of files by their states. Clones share them.
 #[derive(Clone, Debug, Default)]
@@ -73,13 +78,13 @@ impl TagSource {
             Some(content) => Ok(xxh3_128(content)),
             None => hash(file),
         };
-        if hashes(etag, &file.stamp) && (etag == EtagSource::Content || known.is_none()) {
-            return Ok(TagSource::Hash(compute()?));
-        }
-        let Some(known) = known.filter(|_| etag == EtagSource::Auto) else {
-            return Ok(TagSource::Times);
+        let Some(known) = known.filter(|_| etag != EtagSource::Off) else {
+            return match hashes(etag, &file.stamp) {
+                true => Ok(TagSource::Hash(compute()?)),
+                false => Ok(TagSource::Times),
+            };
         };
-        if has_own_time(&file.stamp) {
+        if etag == EtagSource::Auto && has_own_time(&file.stamp) {
             return Ok(TagSource::Times);
         }
         if let Some(hash) = known.get(&file.stamp) {
@@ -184,6 +189,41 @@ impl Hashing {
         }
         self.turn.hashes.remember(&self.file, self.hasher.digest128());
         None
+    }
+}
+
+/// True if the entity-tag is made from the content. Reproducible builds give all files the same
+/// time, so the time does not identify a version.
+pub(crate) fn hashes(etag: EtagSource, stamp: &Stamp) -> bool {
+    match etag {
+        EtagSource::Off => false,
+        EtagSource::Content => true,
+        EtagSource::Auto => {
+            let secs = stamp.modified_secs();
+            let constant = |start: u64| (start..start + DAY_SECS).contains(&secs);
+            constant(0) || constant(ZIP_EPOCH_SECS)
+        }
+    }
+}
+
+/// Computes the hash of a file for its entity-tag, over the bytes that it had when it was opened.
+///
+/// # Errors
+/// The disk failed.
+pub(crate) fn hash(file: &OpenFile) -> io::Result<u128> {
+    let mut hasher = Xxh3::new();
+    let mut piece = vec![0; 128 << 10];
+    let mut offset = 0;
+    loop {
+        let len = piece.len().min(usize::try_from(file.stamp.len - offset).unwrap_or(usize::MAX));
+        let into = &mut piece[..len];
+        match rustix::io::retry_on_intr(|| rustix::io::pread(file, &mut *into, offset))? {
+            0 => return Ok(hasher.digest128()),
+            n => {
+                hasher.update(&into[..n]);
+                offset += n as u64;
+            }
+        }
     }
 }
 

@@ -52,6 +52,8 @@ pub(crate) struct LookupRules {
     pub index: Vec<String>,
     /// `false`: names of directories lead to nothing.
     pub finds_directories: bool,
+    /// `true`: a directory without an index is passed over while candidates follow.
+    pub passes_directories: bool,
     /// The policy for symbolic links.
     pub symlinks: Symlinks,
     /// Finds encoded variants beside the file; `None`: they are not used.
@@ -238,16 +240,40 @@ impl Lookup {
     }
 
     fn probe_in(&self, root: &OpenRoot) -> io::Result<Target> {
+        let mut passed = Target::Missing;
         for attempt in &self.tries {
-            let found = match attempt {
+            let path = match attempt {
                 Try::Status(status) => return Ok(Target::Status(*status)),
-                Try::Path(path) => self.probe_path(root, path)?,
+                Try::Path(path) => path,
             };
-            if !matches!(found, Target::Missing) {
-                return Ok(found);
+            match self.probe_path(root, path)? {
+                Target::Missing => {}
+                found if self.is_passed(root, path, &found)? => {
+                    if passed == Target::Missing {
+                        passed = found;
+                    }
+                }
+                found => return Ok(found),
             }
         }
-        Ok(Target::Missing)
+        Ok(passed)
+    }
+
+    /// Returns whether the next candidate is tried, because this one is a directory that has no
+    /// index.
+    fn is_passed(&self, root: &OpenRoot, path: &[u8], found: &Target) -> io::Result<bool> {
+        if !self.passes_directories || self.tries.len() == 1 {
+            return Ok(false);
+        }
+        Ok(match found {
+            Target::Directory(..) => true,
+            Target::SlashMissing => {
+                let directory = [path, b"/"].concat();
+                let found = self.probe_index(root, &directory, Stamp::default())?;
+                matches!(found, Target::Directory(..))
+            }
+            _ => false,
+        })
     }
 
     fn probe_path(&self, root: &OpenRoot, path: &[u8]) -> io::Result<Target> {
@@ -426,25 +452,6 @@ fn open_real(directory: BorrowedFd<'_>, path: &Path, flags: OFlags) -> rustix::i
     sys::open_beneath(directory, path, flags, false)
 }
 
-const DAY_SECS: u64 = 86_400;
-
-/// 1980-01-01, the earliest date in a zip archive.
-const ZIP_EPOCH_SECS: u64 = 315_532_800;
-
-/// True if the entity-tag is made from the content. Reproducible builds give all files the same
-/// time, so the time does not identify a version.
-pub(crate) fn hashes(etag: EtagSource, stamp: &Stamp) -> bool {
-    match etag {
-        EtagSource::Off => false,
-        EtagSource::Content => true,
-        EtagSource::Auto => {
-            let secs = stamp.modified_secs();
-            let constant = |start: u64| (start..start + DAY_SECS).contains(&secs);
-            constant(0) || constant(ZIP_EPOCH_SECS)
-        }
-    }
-}
-
 /// The kind of a name, if it is served.
 pub(super) enum State {
     File(Stamp),
@@ -494,25 +501,4 @@ pub(super) fn read_full(file: &OpenFile, into: &mut [u8]) -> io::Result<usize> {
         }
     }
     Ok(at)
-}
-
-/// Computes the hash of a file for its entity-tag, over the bytes that it had when it was opened.
-///
-/// # Errors
-/// The disk failed.
-pub(crate) fn hash(file: &OpenFile) -> io::Result<u128> {
-    let mut hasher = xxhash_rust::xxh3::Xxh3::new();
-    let mut piece = vec![0; 128 << 10];
-    let mut offset = 0;
-    loop {
-        let len = piece.len().min(usize::try_from(file.stamp.len - offset).unwrap_or(usize::MAX));
-        let into = &mut piece[..len];
-        match rustix::io::retry_on_intr(|| rustix::io::pread(file, &mut *into, offset))? {
-            0 => return Ok(hasher.digest128()),
-            n => {
-                hasher.update(&into[..n]);
-                offset += n as u64;
-            }
-        }
-    }
 }

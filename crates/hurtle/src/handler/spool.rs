@@ -257,7 +257,8 @@ impl<E> Spooled<E> {
                 let most = if is_fast { MEMORY_BYTES_MAX } else { SLOW_PIECE_BYTES };
                 let len = (state.written.end - state.written.start).min(most as u64);
                 let (disk, offset) = (buffer.disk.clone(), state.written.start);
-                let read = body::read_piece(disk, Arc::clone(file), offset, len as usize, false);
+                let read =
+                    body::read_next_piece(disk, Arc::clone(file), offset, len as usize, false);
                 self.reading = Some(Box::pin(read));
                 continue;
             }

@@ -6,18 +6,14 @@ use std::io;
 use std::ops::Range;
 use std::os::fd::AsFd;
 use std::sync::Arc;
-use std::time::Duration;
 
 use super::Taken;
 use crate::body::{OpenFile, WINDOW_BYTES};
-use crate::disk::{Disk, Queued};
-use crate::{clock, rt, sys};
+use crate::disk::{self, Disk, Queued};
+use crate::{clock, sys};
 
 /// Bytes that are read while those before them are sent.
 const AHEAD_BYTES: u64 = 1 << 20;
-
-/// Pause before another try of a disk that was too slow. Each is logged.
-const RETRY: Duration = Duration::from_secs(1);
 
 /// The bytes of a file that are about to be sent.
 pub(super) struct Residency<'a> {
@@ -174,8 +170,7 @@ impl<'a> Residency<'a> {
     async fn goes_on(&self, e: &io::Error) -> bool {
         let goes_on = self.has_begun && e.kind() == io::ErrorKind::TimedOut;
         if goes_on {
-            tracing::warn!("the disk is too slow: a response that has begun waits for it");
-            rt::sleep(RETRY).await;
+            disk::pause().await;
         }
         goes_on
     }

@@ -124,7 +124,7 @@ impl Unfinished {
         }
         let stamp = Stamp::of(&rustix::fs::fstat(&hidden.file)?);
         let file = OpenFile::new(hidden.file.try_clone()?, stamp, self.root.lane);
-        Ok(Some(files::lookup::hash(&file)?))
+        Ok(Some(files::hashes::hash(&file)?))
     }
 }
 
@@ -199,12 +199,12 @@ fn tag(
     if root.etag == EtagSource::Off {
         return Ok(None);
     }
-    if !files::lookup::hashes(root.etag, &stamp) {
+    if !files::hashes::hashes(root.etag, &stamp) {
         return Ok(Some(files::tag::tag(&stamp, None)));
     }
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = rustix::fs::openat(directory, &target.name[..], flags, Mode::empty())?;
-    let hash = files::lookup::hash(&OpenFile::new(file, stamp, root.lane))?;
+    let hash = files::hashes::hash(&OpenFile::new(file, stamp, root.lane))?;
     Ok(Some(files::tag::tag(&stamp, Some(hash))))
 }
 
