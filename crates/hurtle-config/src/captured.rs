@@ -8,9 +8,10 @@ use super::request_place::{RequestPlace, own_site};
 
 impl Captures<'_> {
     /// Makes a Location of a template. Without a query of its own it has `sent`, that of the
-    /// request.
+    /// request, before a fragment.
     pub fn location(&self, to: &str, sent: Option<&[u8]>, request: &RequestPlace<'_>) -> String {
-        let (place, own) = to.split_once('?').map_or((to, None), |(p, q)| (p, Some(q)));
+        let (target, fragment) = to.split_at(to.find('#').unwrap_or(to.len()));
+        let (place, own) = target.split_once('?').map_or((target, None), |(p, q)| (p, Some(q)));
         let expanded = self.expand(place, encode_capture, |name| request.part(name));
         let mut location = String::from_utf8_lossy(&expanded).into_owned();
         match own.map(|template| self.query(template, sent, |name| request.part(name))) {
@@ -21,6 +22,8 @@ impl Captures<'_> {
             Some(query) if query.is_empty() => {}
             Some(query) => append_query(&mut location, Some(&query)),
         }
+        let fragment = self.expand(fragment, encode_capture, |name| request.part(name));
+        location.push_str(&String::from_utf8_lossy(&fragment));
         own_site(location, to)
     }
 

@@ -75,6 +75,7 @@ pub(super) fn read(reader: &mut Reader<'_>) -> Config {
         let listening: Vec<&Listen> = config.listen.iter().chain(&config.listen_tls).collect();
         config.proxy_protocol = Some(proxy_protocol(&table, &listening, reader));
     }
+    check_overlaps(&top, &config, reader);
     acme(&top, &mut config, reader);
     local_authority(&top, &mut config, reader);
     check_site_listens(&config, reader);
@@ -127,6 +128,36 @@ fn listeners(top: &Table<'_>, config: &mut Config, reader: &mut Reader<'_>) {
             reader.report_missing(&top.spot, wrong.hint(hint));
         }
         _ => {}
+    }
+}
+
+/// Reports addresses that cannot be listened on beside another one. `addresses` and `listeners`
+/// report equal ones of the server itself.
+fn check_overlaps(top: &Table<'_>, config: &Config, reader: &mut Reader<'_>) {
+    let of = |key, addresses: &[Listen]| -> Vec<(&str, Listen)> {
+        addresses.iter().map(|address| (key, address.clone())).collect()
+    };
+    let metrics = config.metrics.as_ref().map_or(&[][..], |metrics| &metrics.listen);
+    let all = [
+        of("listen", &config.listen),
+        of("listen_tls", &config.listen_tls),
+        of("metrics", metrics),
+    ]
+    .concat();
+    for (at, (key, address)) in all.iter().enumerate() {
+        let overlaps = |(other_key, other): &&(&str, Listen)| {
+            let is_reported = other == address && (*key != "metrics" || other_key == key);
+            other.overlaps(address) && !is_reported
+        };
+        let Some((_, other)) = all[..at].iter().find(overlaps) else { continue };
+        let wrong = match other == address {
+            true => format!("the server listens on {address} already"),
+            false => format!("{address} and {other} have addresses in common"),
+        };
+        if let Some(written) = top.get(key) {
+            let wrong = ValueError::new(wrong).hint("remove one, or choose another port");
+            written.report(reader, wrong);
+        }
     }
 }
 

@@ -19,7 +19,7 @@ pub struct AccessLog {
     #[serde(rename = "path")]
     pub to: LogTarget,
     /// Rotation of a file.
-    #[serde(flatten)]
+    #[serde(flatten, skip_serializing_if = "Rotation::is_off")]
     pub rotation: Rotation,
     /// Conditions on requests that are logged; `None`: all are.
     #[serde(
@@ -72,7 +72,7 @@ pub struct ErrorLog {
     #[serde(rename = "path")]
     pub to: LogTarget,
     /// Rotation of a file.
-    #[serde(flatten)]
+    #[serde(flatten, skip_serializing_if = "Rotation::is_off")]
     pub rotation: Rotation,
 }
 

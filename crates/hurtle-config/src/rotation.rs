@@ -34,6 +34,13 @@ pub struct Rotation {
     pub keep: NonZeroU32,
 }
 
+impl Rotation {
+    /// `true`: files are not rotated, so `keep` says nothing.
+    pub(super) fn is_off(&self) -> bool {
+        self.bytes.is_none() && self.age.is_none()
+    }
+}
+
 impl Default for Rotation {
     fn default() -> Rotation {
         Rotation { bytes: None, age: None, keep: KEEP }
@@ -118,6 +125,7 @@ const KEPT: Key =
 
 /// Reads the keys of a log's rotation.
 pub(super) fn rotation(table: &Table<'_>, to: &LogTarget, reader: &mut Reader<'_>) -> Rotation {
+    table.check_companions(reader);
     let mut rotation = Rotation::default();
     let size = |value: &Value<'_>, reader: &mut Reader<'_>| value.size(reader).map(Some);
     table.set("rotate_bytes", reader, size, &mut rotation.bytes);

@@ -121,13 +121,21 @@ async fn explain_request(
     let (asked, joined) = (request.head(None)?, Joined::default());
     let asked = parse_head(&asked, &joined).map_err(bad)?;
     let is_tls = encoded.get(..6).is_some_and(|scheme| scheme.eq_ignore_ascii_case("https:"));
-    let matched = MatchedRequest { head: &asked, client: peer, peer, is_tls };
+    let mut matched = MatchedRequest { head: &asked, client: peer, peer, is_tls };
     let confined = match Permissions::of(config, None) {
         Ok(permissions) => format!("the server {permissions}"),
         Err(reason) => format!("none: {reason}"),
     };
     let listen = request.listener(config);
-    let Some(mut resolved) = sites.resolve(listen, name.map(|host| host.name), matched) else {
+    let name = name.map(|host| host.name);
+    // The request that follows a redirect to HTTPS is described.
+    let redirects = |resolved: &Resolved<'_>| {
+        config.sites[resolved.number].tls.as_ref().is_some_and(|tls| tls.redirect)
+    };
+    if sites.resolve(listen, name, matched).is_some_and(|resolved| redirects(&resolved)) {
+        matched.is_tls = true;
+    }
+    let Some(mut resolved) = sites.resolve(listen, name, matched) else {
         let mut text =
             "no site has this name, and there is no default site: 421 Misdirected Request"
                 .to_owned();
@@ -164,7 +172,7 @@ async fn explain_request(
     }
     // A GET would fetch the object into the cache of a server that may run as another user.
     let head = request.head(is_remote(&resolved).then_some("HEAD"))?;
-    let answer = answer(&head, &mut resolved, &store).await;
+    let answer = answer(&head, matched.is_tls, &mut resolved, &store).await;
     let Some(answer) = answer.map_err(bad)? else { return Ok(out) };
     let sendfile = match (&config.sites[number].tls, &answer.body) {
         (Some(_), Body::File(file)) if sys::offers_tls() && file.len >= TAKE_OVER_BYTES_MIN => {
@@ -197,6 +205,7 @@ fn is_remote(resolved: &Resolved<'_>) -> bool {
 /// Returns the response of a route that needs no client. `None`: there is none.
 async fn answer(
     head: &str,
+    is_tls: bool,
     resolved: &mut Resolved<'_>,
     store: &Rc<Store>,
 ) -> Result<Option<Answer>, String> {
@@ -219,7 +228,7 @@ async fn answer(
                     peer: None,
                     address: None,
                     trusted: None,
-                    is_tls: false,
+                    is_tls,
                     version: Version::HTTP_11,
                     port: None,
                 },

@@ -3,13 +3,14 @@
 use std::collections::BTreeSet;
 
 use super::ConfigProblems;
+use crate::acme;
 use crate::config::{Config, page_warnings, unguarded_mounts};
 use crate::monitoring::log_files;
 use crate::tls::{Keyring, UpstreamConfigs, local};
 use crate::wasm::WasmApps;
 
-/// Checks logs and certificates, and compiles WebAssembly components, as the start of the server
-/// would.
+/// Checks logs, certificates and files of certificate authorities, and compiles WebAssembly
+/// components, as the start of the server would.
 ///
 /// # Errors
 /// All problems, one line each.
@@ -17,6 +18,7 @@ pub(super) fn check_files(config: &Config) -> Result<(), ConfigProblems> {
     let mut problems = log_files::problems(config);
     problems.extend(Keyring::load(config, None).err().unwrap_or_default());
     problems.extend(UpstreamConfigs::load(config, None).err().unwrap_or_default());
+    problems.extend(acme::problems(config));
     problems.extend(WasmApps::load(config, None).err().unwrap_or_default());
     if problems.is_empty() { Ok(()) } else { Err(problems) }
 }

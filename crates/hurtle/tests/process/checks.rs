@@ -93,6 +93,19 @@ fn a_check_finds_what_the_start_refuses() {
 }
 
 #[test]
+fn a_check_reads_the_files_of_certificate_authorities() {
+    let dir = Dir::new(&[("index.html", "home\n")]);
+    let text = "listen_tls = ':0'\n[acme]\naccept_terms = true\nstorage = '{root}'\n\
+                [[acme.authority]]\ndirectory = 'https://acme.example/directory'\n\
+                eab_id = 'kid-1'\neab_key = 'checks.toml'\n\
+                [[site]]\nhosts = 'a.test'\ntls = { certificate = 'auto' }\n\
+                [[site.mount]]\nfiles = '{root}'\n";
+    let (code, said) = check(&dir, "checks.toml", text);
+    assert_eq!(code, Some(2), "{said}");
+    assert!(said.contains("checks.toml: Invalid symbol"), "{said}");
+}
+
+#[test]
 fn a_check_warns_of_pages_that_do_not_exist() {
     let dir = Dir::new(&[("errors/404.html", "gone\n")]);
     let mount = "[[site.mount]]\nfiles = '{root}'\n";
