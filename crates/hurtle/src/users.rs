@@ -1,12 +1,30 @@
-//! The users and groups of the system: the server's process becomes one, and gives it files.
+//! The users and groups of the system: the server's process becomes one, gives it files, and opens
+//! none as root through links of others.
 
+use std::fs::{self, File};
 use std::io;
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{self, Path};
 
 use nix::unistd::{Gid, Group, User};
+use rustix::fs::{CWD, Mode, OFlags, openat};
+use rustix::io::Errno;
 use rustix::process::geteuid;
 
 use crate::config::Config;
 use crate::sys;
+
+/// Bits of a mode that permit the group and others to write.
+const OTHERS_WRITE: u32 = 0o022;
+
+/// Bit of a mode that permits only the owner of an entry of a directory, and of the directory, to
+/// rename or remove that entry.
+const STICKY: u32 = 0o1000;
+
+/// Maximum number of links on the way to a file.
+const LINKS_MAX: u32 = 8;
 
 /// Gives up root for good: groups first, because only root may change them.
 pub(crate) fn switch_user(name: &str, group: Option<&str>) -> io::Result<()> {
@@ -46,4 +64,85 @@ pub(crate) fn account(name: &str, group: Option<&str>) -> io::Result<(User, Gid)
 pub(crate) fn next_user(config: &Config) -> io::Result<Option<User>> {
     let name = config.user.as_ref().filter(|_| geteuid().is_root());
     Ok(name.map(|name| User::from_name(name)).transpose()?.flatten())
+}
+
+/// Opens a file as root, which follows no link that another user can place: such a link may lead to
+/// a file of root (CVE-2016-1247). `path` is absolute.
+///
+/// # Errors
+/// The system's; `PermissionDenied` for such a link, symbolic or not.
+pub(crate) fn open_as_root(path: &Path, flags: OFlags, mode: u32) -> io::Result<File> {
+    let refused = |what: &str| {
+        let wrong = format!("{what} that another user can place, so root does not write there");
+        io::Error::new(io::ErrorKind::PermissionDenied, wrong)
+    };
+    let mode = Mode::from_raw_mode(mode as _);
+    let opened = match open_without_links(path, flags, mode) {
+        Err(Errno::LOOP) if is_led_by_root(path)? => openat(CWD, path, flags, mode)?,
+        Err(Errno::LOOP) => return Err(refused("it is behind a link")),
+        opened => opened?,
+    };
+    let file = File::from(opened);
+    let metadata = file.metadata()?;
+    if metadata.is_file() && metadata.nlink() > 1 && !is_led_by_root(path)? {
+        return Err(refused("it is a file with another name, by a link"));
+    }
+    Ok(file)
+}
+
+/// Opens a file, or fails with `LOOP` if its name or a directory above it is a link.
+fn open_without_links(path: &Path, flags: OFlags, mode: Mode) -> rustix::io::Result<OwnedFd> {
+    let directory = OFlags::DIRECTORY | OFlags::CLOEXEC | sys::PROBE;
+    let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
+        return openat(CWD, path, flags, mode);
+    };
+    let mut above = openat(CWD, "/", directory, Mode::empty())?;
+    let parent = parent.strip_prefix("/").unwrap_or(parent).as_os_str().as_bytes();
+    if !parent.is_empty() {
+        above = sys::open_beneath(above.as_fd(), parent, directory, false)?;
+    }
+    openat(above, name, flags | OFlags::NOFOLLOW, mode)
+}
+
+/// Returns whether no user but root can change what a path names. Links on the way are root's.
+/// `/tmp` may be among the directories: in one with the sticky bit, root's entries are only root's
+/// to rename.
+///
+/// # Errors
+/// The path cannot be followed.
+pub(crate) fn is_led_by_root(path: &Path) -> io::Result<bool> {
+    is_led(path, LINKS_MAX)
+}
+
+fn is_led(path: &Path, links_max: u32) -> io::Result<bool> {
+    let path = path::absolute(path)?;
+    let parts: Vec<&Path> = path.ancestors().collect();
+    // Others can place entries in the directory above.
+    let mut is_shared = false;
+    for part in parts.into_iter().rev() {
+        let is_end = part == path;
+        let metadata = match fs::symlink_metadata(part) {
+            Err(e) if is_end && e.kind() == io::ErrorKind::NotFound => return Ok(!is_shared),
+            metadata => metadata?,
+        };
+        let mode = metadata.mode();
+        if metadata.uid() != 0 && (is_shared || !is_end || metadata.is_symlink()) {
+            return Ok(false);
+        }
+        if metadata.is_symlink() {
+            if links_max == 0 {
+                return Ok(false);
+            }
+            let target = part.with_file_name("").join(fs::read_link(part)?);
+            let rest = path.strip_prefix(part).map_err(io::Error::other)?;
+            // An empty rest would add a slash, which only a directory may have.
+            let path = if is_end { target } else { target.join(rest) };
+            return is_led(&path, links_max - 1);
+        }
+        if !is_end && mode & OTHERS_WRITE != 0 && mode & STICKY == 0 {
+            return Ok(false);
+        }
+        is_shared = mode & OTHERS_WRITE != 0;
+    }
+    Ok(true)
 }

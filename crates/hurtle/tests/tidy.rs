@@ -75,6 +75,7 @@ const FENCES: &[Fence] = &[
             ("acme/", "runs on a thread of its own"),
             ("wasm/", "components are read before the loops start, or by the thread that reloads"),
             ("sockets/", "removes a socket file before the loops start"),
+            ("users", "follows links before root is given up"),
             ("apps/", "has a thread of its own"),
             ("services/certificates", "read before the loops start, or by the thread that reloads"),
             ("monitoring/log_files", "logs are created before the loops start"),

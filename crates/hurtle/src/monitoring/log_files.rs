@@ -2,9 +2,9 @@
 //! another user. Only files that this process has just created change their owner. An existing one
 //! never does, because a link may have led to it (CVE-2016-1247).
 
-use std::fs::{Metadata, OpenOptions};
+use std::fs::Metadata;
 use std::io;
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use nix::unistd::{Gid, Group, Uid, User, fchown};
@@ -13,7 +13,7 @@ use rustix::process::geteuid;
 
 use crate::config::{Config, LogTarget, Rotation};
 use crate::observe::LOG_MODE;
-use crate::users::account;
+use crate::users::{account, open_as_root};
 
 /// Bits of a mode that permit writing: to the owner, the group, and others.
 const WRITE_BITS: [u32; 3] = [0o200, 0o020, 0o002];
@@ -30,9 +30,8 @@ pub(crate) fn create(config: &Config) {
 }
 
 fn create_owned(path: &Path, user: Uid, group: Gid) -> io::Result<()> {
-    let mut options = OpenOptions::new();
-    options.append(true).create_new(true).mode(LOG_MODE);
-    let file = options.custom_flags(OFlags::NOFOLLOW.bits() as i32).open(path)?;
+    let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::CLOEXEC;
+    let file = open_as_root(path, flags | OFlags::CREATE | OFlags::EXCL, LOG_MODE)?;
     Ok(fchown(&file, Some(user), Some(group))?)
 }
 

@@ -11,9 +11,11 @@ use std::time::SystemTime;
 use rustix::event::{PollFd, PollFlags};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
+use rustix::process::geteuid;
 
 use super::rotation::RotatedFile;
 use crate::config::{LogTarget, Rotation};
+use crate::users::open_as_root;
 
 /// Permissions of a new log file. Request lines hold personal data, so not everyone may read them.
 pub const LOG_MODE: u32 = 0o640;
@@ -94,6 +96,16 @@ impl Output {
 
 /// Opens a file for appending without blocking: opening a FIFO for writing waits for a reader.
 fn open_file(path: &Path) -> io::Result<File> {
+    if geteuid().is_root() {
+        let flags = OFlags::CREATE | OFlags::APPEND | OFlags::CLOEXEC;
+        let flags = flags | OFlags::NONBLOCK | OFlags::NOCTTY;
+        return match open_as_root(path, flags | OFlags::WRONLY, LOG_MODE) {
+            Err(e) if e.raw_os_error() == Some(Errno::NXIO.raw_os_error()) => {
+                open_as_root(path, flags | OFlags::RDWR, LOG_MODE)
+            }
+            opened => opened,
+        };
+    }
     let mut options = OpenOptions::new();
     options.append(true).create(true).mode(LOG_MODE);
     options.custom_flags((OFlags::NONBLOCK | OFlags::NOCTTY).bits() as i32);

@@ -26,6 +26,7 @@ mod hung;
 mod includes;
 mod limits_counted;
 mod listeners;
+mod log_links;
 mod logs;
 mod metrics;
 mod mid_download;
