@@ -84,14 +84,17 @@ async fn shake_hands(connection: &Connection, worker: &Worker) -> Option<Negotia
     watch.set_idle(true);
     let handshake = poll_fn(|cx| connection.poll_event(cx));
     let failure = match watch.wait(handshake).await {
-        Ok(Some(Event::HandshakeDataReady | Event::Connected)) => {
-            if let Some(negotiated) = connection.negotiated() {
+        Ok(Some(Event::HandshakeDataReady | Event::Connected)) => match connection.negotiated() {
+            Some(Negotiated { client: Some(client), .. }) if client.is_expired() => {
+                HandshakeFailure::Rejected
+            }
+            Some(negotiated) => {
                 let resumed = usize::from(negotiated.is_resumed);
                 worker.metrics.handshakes[TlsVersion::Tls13 as usize][resumed].add(1);
                 return Some(negotiated);
             }
-            HandshakeFailure::Closed
-        }
+            None => HandshakeFailure::Closed,
+        },
         Ok(Some(Event::ConnectionLost { reason })) => {
             tracing::debug!("QUIC handshake: {reason}");
             failure(&reason)

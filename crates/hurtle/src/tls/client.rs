@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use rustls::pki_types::CertificateDer;
+use rustls::pki_types::{CertificateDer, UnixTime};
 use webpki::EndEntityCert;
 
 use super::der::{
     Der, IA5_STRING, OBJECT_IDENTIFIER, PRINTABLE_STRING, SEQUENCE, SET, UTF8_STRING,
 };
+use super::pem::not_after;
 use super::subject;
 
 /// DER of the object identifier `commonName`, 2.5.4.3 (RFC 5280 appendix A.1).
@@ -49,6 +50,13 @@ impl ClientCertificate {
     /// control characters.
     pub fn subject(&self) -> Option<String> {
         subject::text(self.parsed()?.subject())
+    }
+
+    /// `true` if the certificate's validity has ended. A resumed session has the certificate of its
+    /// first handshake (RFC 8446 section 4.6.1).
+    pub(crate) fn is_expired(&self) -> bool {
+        let until = self.0.first().and_then(not_after);
+        until.is_some_and(|until| until.as_secs() < UnixTime::now().as_secs())
     }
 
     fn parsed(&self) -> Option<EndEntityCert<'_>> {

@@ -12,6 +12,7 @@ use rustls::{ProtocolVersion, ServerConfig, ServerConnection};
 use super::ktls::{self, Sending};
 use super::tls::{flush, take_in};
 use super::{Attempt, Fill, Input, Plain, Tls, Transport};
+use crate::tls::ClientCertificate;
 
 /// Record type of a handshake (RFC 8446 section 5.1): the first byte of every TLS connection.
 const HANDSHAKE: u8 = 22;
@@ -114,6 +115,12 @@ pub(crate) async fn complete(handshake: Handshake, choice: Choice) -> Result<Tls
         process(&socket, &mut session)?;
     }
     exchange(&mut socket, &mut session).await?;
+    let client = session.peer_certificates().map(ClientCertificate::new);
+    if client.is_some_and(|client| client.is_expired()) {
+        session.send_close_notify();
+        flush_now(&socket, &mut session);
+        return Err(io::Error::new(io::ErrorKind::InvalidData, EXPIRED).into());
+    }
     match policy {
         Some(policy) => {
             let sending = Sending::new(&session, overheard.as_deref());
@@ -126,6 +133,9 @@ pub(crate) async fn complete(handshake: Handshake, choice: Choice) -> Result<Tls
         }
     }
 }
+
+/// Reason against a session that is resumed.
+const EXPIRED: &str = "the client's certificate has expired since the session began";
 
 /// Records with a fatal alert each (RFC 8446 section 6).
 const UNRECOGNIZED_NAME: &[u8] = &[21, 3, 3, 0, 2, 2, 112];

@@ -75,6 +75,16 @@ impl Authority {
         })
     }
 
+    /// Like `issue_client`, until the end of this time.
+    #[allow(dead_code)]
+    pub(crate) fn issue_client_for(&self, name: &str, time: Duration) -> Pair {
+        let until = SystemTime::now() + time;
+        self.sign(&format!("{name}.clients"), &KeyPair::generate().unwrap(), |params| {
+            params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+            params.not_after = until.into();
+        })
+    }
+
     /// Revokes these certificates: returns a list of them in PEM. `is_expired`: the next one is
     /// due.
     #[allow(dead_code)]

@@ -1,8 +1,9 @@
 //! Client certificates, and requests without one.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write as _};
 use std::net::TcpListener;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::extract::Request;
@@ -13,6 +14,7 @@ use hurtle::config::check;
 use crate::peer::{Choices, Options, Peer};
 use crate::server::{Authority, Secure, client_auth, sibling, tls};
 use crate::support::Client;
+use crate::support::client::PATIENCE;
 
 /// `a.test` has no client authentication, `must.test` requires it, `may.test` has it optional.
 pub(crate) fn server() -> Secure {
@@ -71,6 +73,30 @@ fn applications_get_the_client_certificate_also_after_resumption() {
         let answer = peer.get_of(host, "/who");
         assert_eq!(String::from_utf8(answer.body).unwrap(), expected, "{host}");
     }
+}
+
+/// A session that is resumed has the certificate of its first handshake, which nothing checked.
+#[test]
+fn a_session_ends_with_the_certificate_of_its_client() {
+    let server = server();
+    let pair = server.authority.issue_client_for("alice", Duration::from_secs(3));
+    let choices = Choices { certificate: Some(&pair), alpn: &[], ..Choices::default() };
+    let alice = Options::of(server.authority.roots(), &choices);
+    let begun = Instant::now();
+    let mut resumed = 0;
+    loop {
+        let mut peer = Peer::connect(server.address, "must.test", &alice).unwrap();
+        let is_resumed = peer.is_resumed();
+        let asked = peer.write_all(b"GET /a.txt HTTP/1.1\r\nHost: must.test\r\n\r\n");
+        let answered = asked.and_then(|()| peer.read(&mut [0]));
+        if !matches!(answered, Ok(1)) {
+            assert!(is_resumed, "a new handshake has a certificate that is valid");
+            break;
+        }
+        resumed += u32::from(is_resumed);
+        assert!(begun.elapsed() < PATIENCE, "it still goes on");
+    }
+    assert!(resumed > 0, "sessions are resumed before");
 }
 
 #[test]

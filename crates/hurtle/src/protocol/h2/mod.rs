@@ -152,8 +152,11 @@ impl<T: Transport> Session<T> {
             moved = true;
         }
         let flushed = io.poll_flush(cx, pulse.attempt());
-        if flushed.is_pending() {
-            pulse.wrote(&Poll::Pending, io.flushed_bytes());
+        match &flushed {
+            Poll::Pending => pulse.wrote(&Poll::Pending, io.flushed_bytes()),
+            // Bytes that TLS had kept are sent: nothing is blocked.
+            Poll::Ready(Ok(())) => pulse.wrote(&Poll::Ready(Ok(0)), io.flushed_bytes()),
+            Poll::Ready(Err(_)) => {}
         }
         flushed.map_ok(|()| moved)
     }

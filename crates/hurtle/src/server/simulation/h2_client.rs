@@ -110,13 +110,24 @@ pub(super) async fn send_requests(
 }
 
 /// Sends one request and reads its response slowly, with windows larger than the response.
-pub(super) async fn read_slowly(io: Memory, request: &TestRequest) -> Result<(), String> {
+/// `again`: repeats the request after this time.
+pub(super) async fn read_slowly(
+    io: Memory,
+    request: &TestRequest,
+    again: Option<Duration>,
+) -> Result<(), String> {
     let mut client = h2::client::Builder::new();
     client.initial_window_size(WINDOW_BYTES).initial_connection_window_size(WINDOW_BYTES);
     let io = Io(io, Some(Box::pin(sleep(PAUSE))));
     let (sender, connection) = client.handshake(io).await.map_err(|e| e.to_string())?;
     let connection_task = tokio::task::spawn_local(connection);
-    let result = exchange(sender, request).await.map_err(|e| e.to_string())?;
+    let mut result = exchange(sender.clone(), request).await.map_err(|e| e.to_string())?;
+    if let Some(pause) = again {
+        sleep(pause).await;
+        let repeated = exchange(sender.clone(), request).await;
+        result = result.and(repeated.map_err(|e| format!("repeated: {e}"))?);
+    }
+    drop(sender);
     let _ = connection_task.await;
     result
 }

@@ -206,13 +206,13 @@ impl Simulator {
         failures
     }
 
-    async fn serve_slow_client(&self, seed: u64) -> Vec<String> {
+    async fn serve_slow_client(&self, seed: u64, again: Option<Duration>) -> Vec<String> {
         let thread = self.worker(seed, Conditions::Instant);
         let mut random = Random::new(seed, 0);
         let (server_end, client_end) = Memory::pair("slow", &mut random, Default::default());
         let slot = ConnectionSlot::new(&thread, Rc::default());
         rt::spawn(serve::run(server_end, Input::default(), None, slot));
-        let result = h2_client::read_slowly(client_end, &TestRequest::large()).await;
+        let result = h2_client::read_slowly(client_end, &TestRequest::large(), again).await;
         result.err().into_iter().collect()
     }
 }
@@ -354,7 +354,25 @@ fn simulation_a_slow_client_gets_the_whole_last_response() {
     let config = Arc::get_mut(&mut simulator.config).unwrap();
     config.limits.requests_per_connection = Some(1);
     for seed in 0..50 {
-        let outcome = Simulator::run_task(simulator.serve_slow_client(seed), false);
+        let outcome = Simulator::run_task(simulator.serve_slow_client(seed, None), false);
+        assert_eq!(outcome.failures, Vec::<String>::new(), "seed {seed}");
+    }
+}
+
+/// Regression: the time limit for a client that takes nothing went on after the last byte, if that
+/// had waited for room; TLS keeps bytes as this transport does.
+#[test]
+fn simulation_a_slow_client_is_not_reset_after_the_last_byte() {
+    const STALL: Duration = Duration::from_secs(10);
+    count_panics();
+    let mut simulator = Simulator::new("read");
+    let config = Arc::get_mut(&mut simulator.config).unwrap();
+    config.limits.write_stall = STALL;
+    // The last byte is in a queue long before the client has read it.
+    config.limits.idle_timeout = 1_000 * STALL;
+    for seed in 0..50 {
+        let outcome =
+            Simulator::run_task(simulator.serve_slow_client(seed, Some(3 * STALL)), false);
         assert_eq!(outcome.failures, Vec::<String>::new(), "seed {seed}");
     }
 }
