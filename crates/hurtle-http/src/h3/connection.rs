@@ -106,6 +106,8 @@ pub struct Connection {
     control_output: Vec<u8>,
     is_decoder_stream_open: bool,
     pub(super) events: VecDeque<Event>,
+    /// Requests that are to be read on.
+    pub(super) resumed: Vec<u64>,
     pub(super) flood: Flood,
     shutdown: Shutdown,
     closed: Option<Error>,
@@ -147,6 +149,7 @@ impl Connection {
             control_output,
             is_decoder_stream_open: false,
             events: VecDeque::new(),
+            resumed: Vec::new(),
             flood: Flood::new(now_ms),
             shutdown: Shutdown::No,
             closed: None,

@@ -33,8 +33,15 @@ impl Connection {
         self.advance(id)
     }
 
+    /// Returns the requests whose sections waited for insertions and are decoded now. The driver
+    /// reads on from their QUIC streams before it takes an event.
+    pub fn take_resumed(&mut self) -> Vec<u64> {
+        std::mem::take(&mut self.resumed)
+    }
+
     /// Decodes a section that waited for insertions, then continues with the bytes after it.
     pub(super) fn resume(&mut self, id: u64) -> Result<(), Error> {
+        self.resumed.push(id);
         let Some(stream) = self.streams.get(id) else { return Ok(()) };
         if let State::Blocked(_, block) = std::mem::replace(&mut stream.state, State::Head) {
             self.section(id, block)?;

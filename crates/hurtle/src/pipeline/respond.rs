@@ -99,7 +99,9 @@ pub(super) async fn respond_beside<T: Protocol>(
         Body::Stream(stream) if !is_bodiless(answer.status) => {
             // Trailers do not follow a body of a length that the client knows.
             let takes_trailers = request.te_trailers && !request.http10;
-            let takes_length = !(takes_trailers && announces_trailers(&answer.fields));
+            // The status of a gRPC call is in its trailers, announced or not.
+            let has_trailers = announces_trailers(&answer.fields) || request.call_type().is_some();
+            let takes_length = !(takes_trailers && has_trailers);
             match stream.exact_len().or(declared).filter(|_| takes_length) {
                 Some(len) => Delimiter::Length(len),
                 None if request.http10 => Delimiter::Close,

@@ -42,6 +42,28 @@ fn an_application_streams_both_ways_with_trailers() {
     });
 }
 
+/// The stream ended at the length of the message, so that the call had no status.
+#[test]
+fn a_grpc_call_whose_message_has_a_length_ends_with_its_trailers() {
+    let app = tower::service_fn(|_: Request<RequestBody>| async {
+        let trailers =
+            HeaderMap::from_iter([("grpc-status".parse().unwrap(), "0".parse().unwrap())]);
+        let message = http_body_util::Full::new(Bytes::from_static(b"\0\0\0\0\x01m"));
+        let body = http_body_util::BodyExt::with_trailers(message, async { Some(Ok(trailers)) });
+        let response = Response::builder().header("content-type", "application/grpc").body(body);
+        Ok::<_, Infallible>(response.unwrap())
+    });
+    let server = Server::app(|server| server.mount("*", "/", app).unwrap());
+    server.talk(async |mut client| {
+        let asked = request("POST", "/a.B/C\ncontent-type: application/grpc\nte: trailers");
+        let mut call = client.send_request(asked).await.unwrap();
+        call.finish().await.unwrap();
+        assert_eq!(call.recv_response().await.unwrap().status(), 200);
+        let (message, trailers) = body(&mut call).await.unwrap();
+        assert_eq!((message.len(), trailers["grpc-status"].as_bytes()), (6, &b"0"[..]));
+    });
+}
+
 #[test]
 fn large_bodies_pass_every_window_both_ways() {
     let app = echo();

@@ -12,6 +12,9 @@ const PUSH: u8 = 1;
 const ENCODER: u8 = 2;
 const SETTINGS: [u8; 3] = [CONTROL, 4, 0];
 
+/// `:status: 200`, an entry of the static table (RFC 9204 appendix A).
+const STATUS_200: u8 = 0xd9;
+
 /// HEADERS that request `/a.txt` of `test.example`: the name as a literal, the rest from the static
 /// table.
 fn get() -> Vec<u8> {
@@ -219,6 +222,66 @@ fn a_response_that_the_client_does_not_read_is_given_up() {
     expect_to_be_given_up(&Server::with(&[("a.txt", "")], |config| {
         config.sites[0].mounts[0].policy.timeouts.write_stall = Some(soon);
     }));
+}
+
+/// The response was not reset if all of it waited for the window.
+#[test]
+fn a_small_response_that_the_client_does_not_read_is_given_up() {
+    let small = "x".repeat(8 << 10);
+    let server = Server::with(&[("a.txt", &small)], |config| {
+        config.limits.write_stall = Duration::from_millis(300);
+    });
+    crate::peer::within_patience(async {
+        let config = crate::peer::trusting(server.roots(), &["h3"]);
+        let mut transport = quinn::TransportConfig::default();
+        transport.stream_receive_window(VarInt::from_u32(100));
+        let endpoint = crate::peer::endpoint_with(config, transport);
+        let connecting = endpoint.connect(server.address, crate::peer::NAME).unwrap();
+        let connection = connecting.await.unwrap();
+        let mut control = connection.open_uni().await.unwrap();
+        control.write_all(&SETTINGS).await.unwrap();
+        let (mut request, mut response) = connection.open_bi().await.unwrap();
+        request.write_all(&get()).await.unwrap();
+        request.finish().unwrap();
+        let reset = response.received_reset().await.unwrap();
+        assert_eq!(reset.map(VarInt::into_inner), Some(0x10c));
+    });
+}
+
+/// The end of a request that waited for the encoder stream was not read, so it had a body.
+#[test]
+fn a_request_that_waits_for_an_insertion_has_no_body() {
+    let has_body = tower::service_fn(|request: http::Request<hurtle::RequestBody>| async move {
+        let is_whole = http_body::Body::is_end_stream(request.body());
+        let status = if is_whole { 200 } else { 404 };
+        Ok::<_, std::convert::Infallible>(
+            http::Response::builder().status(status).body(String::new()).unwrap(),
+        )
+    });
+    let server = Server::app(|server| server.mount("*", "/", has_body).unwrap());
+    server.converse(async |connection, _| {
+        let mut control = connection.open_uni().await.unwrap();
+        control.write_all(&SETTINGS).await.unwrap();
+        // Refers to the first insertion, which follows.
+        let mut block = get()[2..].to_vec();
+        block[0] = 2;
+        block.push(0x80);
+        let (mut request, mut response) = connection.open_bi().await.unwrap();
+        request.write_all(&frame(1, &block)).await.unwrap();
+        request.finish().unwrap();
+        // The server answers this one after it has read that one.
+        let (mut other, mut answer) = connection.open_bi().await.unwrap();
+        other.write_all(&get()).await.unwrap();
+        other.finish().unwrap();
+        assert!(answer.read_to_end(1_000).await.unwrap().contains(&STATUS_200));
+        let mut encoder = connection.open_uni().await.unwrap();
+        // A capacity of 220 bytes, and `x-a: b`.
+        encoder
+            .write_all(&[ENCODER, 0x3f, 0xbd, 1, 0x43, b'x', b'-', b'a', 1, b'b'])
+            .await
+            .unwrap();
+        assert!(response.read_to_end(1_000).await.unwrap().contains(&STATUS_200));
+    });
 }
 
 fn expect_to_be_given_up(server: &Server) {

@@ -35,10 +35,17 @@ pub(crate) fn trusting(roots: RootCertStore, alpn: &[&str]) -> ClientConfig {
 
 /// An endpoint of QUIC that connects with this TLS configuration.
 pub(crate) fn endpoint(config: ClientConfig) -> quinn::Endpoint {
+    endpoint_with(config, quinn::TransportConfig::default())
+}
+
+/// As `endpoint`, with this configuration of QUIC.
+pub(crate) fn endpoint_with(
+    config: ClientConfig,
+    mut transport: quinn::TransportConfig,
+) -> quinn::Endpoint {
     let config = QuicClientConfig::try_from(config).unwrap();
     let mut endpoint = quinn::Endpoint::client(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
     let mut client = quinn::ClientConfig::new(Arc::new(config));
-    let mut transport = quinn::TransportConfig::default();
     transport.max_idle_timeout(Some(PATIENCE.try_into().unwrap()));
     transport.keep_alive_interval(Some(Duration::from_secs(5)));
     client.transport_config(Arc::new(transport));

@@ -62,6 +62,8 @@ impl Framing {
         self.delimiter = match (&self.reading, self.delimiter) {
             (Some(Reading::Done), Delimiter::Length(0)) => Delimiter::Length(0),
             (Some(Reading::Done), _) => Delimiter::Given,
+            // HTTP/1.0 knows no chunks.
+            (_, Delimiter::Close) => Delimiter::Close,
             _ => Delimiter::Chunked,
         };
     }

@@ -196,6 +196,10 @@ impl FrameStream for Frames {
         }
     }
 
+    fn is_held(&self) -> bool {
+        self.shared.is_held(self.id)
+    }
+
     fn reset(&self, cause: ResetCause) {
         // A stream that the codec has given up is reset with the codec's code, by an event.
         if self.is_open() {

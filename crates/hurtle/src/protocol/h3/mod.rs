@@ -108,6 +108,9 @@ impl Session {
     fn next_request(&mut self) -> Option<(Arrived, Stream)> {
         let shared = &self.shared;
         loop {
+            let resumed = shared.codec.borrow_mut().take_resumed();
+            // Nothing behind their sections was read, such as the end of a request.
+            resumed.into_iter().for_each(|id| shared.receive(id));
             let event = shared.codec.borrow_mut().next_event()?;
             match event {
                 Event::Request { id, head, end_stream } => {

@@ -160,6 +160,12 @@ pub(crate) trait FrameStream {
         reading: &mut Reading,
     ) -> Poll<io::Result<usize>>;
 
+    /// Returns whether queued bytes may never reach a client that opens no window. Those of HTTP/2
+    /// are within the windows.
+    fn is_held(&self) -> bool {
+        false
+    }
+
     fn reset(&self, cause: ResetCause);
 
     /// Ends the exchange: no more of the request is read, and its place on the connection is free.

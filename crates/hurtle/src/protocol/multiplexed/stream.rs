@@ -58,9 +58,13 @@ impl<F: FrameStream> Stream<F> {
         }
     }
 
-    /// Resets the stream, so that the response cannot look complete.
+    /// Resets the stream, so that the response cannot look complete. One whose last bytes are held
+    /// back is not complete for the client.
     pub(crate) fn abort(&self) {
-        self.reset_for(ResetCause::Cancelled);
+        let is_over = self.state.replace(StreamState::Over) == StreamState::Over;
+        if !is_over || self.frames.is_held() {
+            self.frames.reset(ResetCause::Cancelled);
+        }
     }
 
     fn reset_for(&self, cause: ResetCause) {
