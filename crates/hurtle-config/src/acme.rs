@@ -123,18 +123,34 @@ pub(super) fn acme(top: &Table<'_>, config: &mut Config, reader: &mut Reader<'_>
         reader.report(&spot, wrong);
     }
     let Some(acme) = read(&table, has_clear, config.user.is_some(), reader) else { return };
-    for site in &mut config.sites {
-        let file = site.hosts.first().map(|name| acme.file(&name.to_string()));
-        if let (Some(tls), Some(file)) = (site.tls.as_mut().filter(|tls| tls.is_automatic()), file)
-        {
+    let names: Vec<String> =
+        (0..config.sites.len()).map(|at| certificate_name(&config.sites, at)).collect();
+    for (site, name) in config.sites.iter_mut().zip(names) {
+        if let Some(tls) = site.tls.as_mut().filter(|tls| tls.is_automatic()) {
+            let file = acme.file(&name);
             tls.certificates = vec![super::CertificateFiles { chain: file.clone(), key: file }];
         }
     }
     config.acme = Some(acme);
 }
 
+/// The name of a site's automatic certificate, which its files have: the first of the site's names.
+/// A later site with the same first name and other names, at another listener, has a certificate of
+/// its own.
+pub fn certificate_name(sites: &[Site], number: usize) -> String {
+    let site = &sites[number];
+    let is_other = |other: &Site| {
+        let is_automatic = other.tls.as_ref().is_some_and(Tls::is_automatic);
+        is_automatic && other.hosts.first() == site.hosts.first() && other.hosts != site.hosts
+    };
+    match sites[..number].iter().any(is_other) {
+        true => site.name().replace('/', "_"),
+        false => site.hosts.first().map(ToString::to_string).unwrap_or_default(),
+    }
+}
+
 impl Acme {
-    /// Path of the key and certificate of the site with this first name.
+    /// Path of the key and certificate of this name.
     pub fn file(&self, name: &str) -> PathBuf {
         self.storage.join(format!("{}.pem", file_stem(name)))
     }

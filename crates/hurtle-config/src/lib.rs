@@ -107,7 +107,7 @@ mod uwsgi;
 mod value;
 mod wasm;
 
-pub use acme::{Acme, Authority, ChallengeKind, file_stem};
+pub use acme::{Acme, Authority, ChallengeKind, certificate_name, file_stem};
 pub use archive::Archive;
 pub use auth::{Auth, Basic, ForwardAuth, ProtectionSpace, is_exposed};
 pub use balance::{Balance, Balancing, Ejection, StickyCookie};
@@ -128,7 +128,7 @@ pub use gateway::{Cgi, FastCgi, GatewayCall, ProgramLimits};
 pub use health_check::{HealthCheck, StatusRange};
 pub use jwks::{KeySet, SET_BYTES_MAX, VerificationKey, read_jwks};
 pub use jwt::{JwksSource, Jwt, TokenRules};
-pub use load::{check_files, load};
+pub use load::{check_files, load, written_admin};
 pub use local::{
     LOCAL_DOMAINS, LOCAL_NETWORKS, address, certificate_file, is_local, is_single_label,
     own_directory,

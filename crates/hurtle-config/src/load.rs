@@ -20,6 +20,14 @@ use super::store::read_secret;
 use super::types::{Config, MountHandler};
 use super::users::read_users;
 
+/// Returns the admin socket that a configuration file names in plain text, whatever else it has.
+/// `None`: it names none, or is no TOML.
+pub fn written_admin(file: &Path) -> Option<PathBuf> {
+    let document: toml::Table = io::read_to_string(File::open(file).ok()?).ok()?.parse().ok()?;
+    let written = document.get("admin")?.as_str().filter(|path| !path.contains('{'))?;
+    Some(file.parent()?.join(written))
+}
+
 /// Reads and checks a configuration file, and that the roots, files and accounts that it names
 /// exist.
 ///

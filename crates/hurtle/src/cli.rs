@@ -288,10 +288,14 @@ impl FileArgs {
     /// # Errors
     /// Every problem in it, one line each.
     pub fn load(&self) -> Result<Config, ConfigProblems> {
-        let file = self.config.clone().unwrap_or_else(|| CONFIG_FILE.into());
-        let config = Served::Configuration(file).load()?;
+        let config = Served::Configuration(self.path()).load()?;
         checked::check_files(&config)?;
         Ok(config)
+    }
+
+    /// Path of the configuration file.
+    fn path(&self) -> PathBuf {
+        self.config.clone().unwrap_or_else(|| CONFIG_FILE.into())
     }
 }
 

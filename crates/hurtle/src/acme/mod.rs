@@ -5,6 +5,7 @@
 
 mod account;
 mod ask;
+mod attempt;
 mod dns;
 pub(crate) mod hook;
 mod http;
@@ -25,6 +26,7 @@ use crate::config::{self, ChallengeKind, Config, DnsHook, HostName};
 use crate::rt;
 use crate::tls::{Automatic, IssuedCertificate};
 use account::Authority;
+use attempt::Attempt;
 use hurtle_http::semantics::date;
 use on_demand::NameOrders;
 pub(crate) use storage::STORAGE_MODE;
@@ -66,7 +68,7 @@ pub(crate) struct Acme {
 /// The state of one certificate of a site: its names, its file, and its next attempt.
 #[derive(Debug)]
 struct Job {
-    /// The first of its names; the file is named after it.
+    /// The name of its files, mostly the first of its names.
     name: String,
     hosts: Vec<HostName>,
     names: Vec<String>,
@@ -82,6 +84,13 @@ struct Job {
     due: u64,
 }
 
+/// Returns the authorities' files that cannot be used, with reasons.
+pub(crate) fn problems(config: &Config) -> Vec<String> {
+    let Some(acme) = &config.acme else { return Vec::new() };
+    let unusable = |authority| Authority::load(authority, acme).err().map(|e| e.to_string());
+    acme.authorities.iter().filter_map(unusable).collect()
+}
+
 impl Acme {
     /// Opens the storage and reads the authorities' files; `None` without `[acme]`.
     ///
@@ -94,11 +103,13 @@ impl Acme {
             .map_err(|e| io::Error::new(e.kind(), format!("{}: {e}", acme.storage.display())))?;
         let authorities = acme.authorities.iter();
         let authorities = authorities.map(|authority| Authority::load(authority, acme));
-        let sites =
-            config.sites.iter().filter(|s| s.tls.as_ref().is_some_and(config::Tls::is_automatic));
-        let job = |site: &config::Site| {
-            let name = site.hosts.first().map(ToString::to_string).unwrap_or_default();
-            Job::new(site.hosts.clone(), acme.file(&name))
+        let is_automatic =
+            |site: &config::Site| site.tls.as_ref().is_some_and(config::Tls::is_automatic);
+        let sites = config.sites.iter().enumerate().filter(|(_, site)| is_automatic(site));
+        let job = |(at, site): (usize, &config::Site)| {
+            let name = config::certificate_name(&config.sites, at);
+            let file = acme.file(&name);
+            Job::new(name, site.hosts.clone(), file)
         };
         Ok(Some(Acme {
             jobs: sites.map(job).collect(),
@@ -129,7 +140,8 @@ impl Acme {
 
     /// The certificate of a name on demand.
     fn job(&self, name: &str) -> Job {
-        Job::new(vec![HostName::Exact(name.to_owned())], self.storage.certificate_path(name))
+        let hosts = vec![HostName::Exact(name.to_owned())];
+        Job::new(name.to_owned(), hosts, self.storage.certificate_path(name))
     }
 
     /// Earliest time of an attempt, by the attempts that failed.
@@ -224,10 +236,13 @@ impl Acme {
                 continue;
             }
             let random = plan::fraction_of(format!("{}{}", job.name, now()).as_bytes());
+            let before = trial.clone();
             trial.attempts += 1;
             trial.next = now() + plan::back_off(trial.attempts, random);
             let attempts = trial.attempts;
             self.storage.write_record(&job.name, &record)?;
+            let of = (&*job.name, &*job.names);
+            let mut attempt = Attempt::recorded(&self.storage, of, &authority.directory, before);
             // Each attempt begins with another kind of challenge.
             let mut kinds = self.challenges.clone();
             kinds.rotate_left((attempts as usize - 1) % self.challenges.len().max(1));
@@ -247,6 +262,7 @@ impl Acme {
                 rt::timeout(limit, order::obtain(authority, &request, &mut record, storage));
             let late = || format!("no certificate within {} minutes", limit.as_secs() / 60);
             let issued = issued.await.unwrap_or_else(|| Err(late()));
+            attempt.has_ended = true;
             self.storage.remove_challenges(&job.names).await?;
             match issued {
                 Ok(pem) => {
@@ -331,10 +347,10 @@ impl Acme {
 }
 
 impl Job {
-    fn new(hosts: Vec<HostName>, file: PathBuf) -> Job {
+    fn new(name: String, hosts: Vec<HostName>, file: PathBuf) -> Job {
         let names: Vec<String> = hosts.iter().map(ToString::to_string).collect();
         Job {
-            name: names.first().cloned().unwrap_or_default(),
+            name,
             hosts,
             names,
             file,

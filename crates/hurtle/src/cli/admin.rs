@@ -8,6 +8,7 @@ use std::time::Duration;
 use clap::Args;
 
 use super::{ConfigProblems, FileArgs};
+use crate::config::written_admin;
 
 /// Time limit of a command.
 const TIME_MAX: Duration = Duration::from_secs(60);
@@ -37,17 +38,22 @@ pub enum CommandError {
 }
 
 impl AdminArgs {
-    /// Path of the server's admin socket.
+    /// Path of the server's admin socket. A configuration with problems may name it: the server
+    /// that runs has another one, and reports them if it is to read this one.
     ///
     /// # Errors
     /// The configuration is wrong, or names no socket.
     pub(super) fn socket(&self) -> Result<PathBuf, ConfigProblems> {
-        match &self.admin {
-            Some(path) => Ok(path.clone()),
-            None => self.file.load()?.admin.ok_or_else(|| {
-                vec!["the configuration has no admin socket: write admin = \"PATH\"".to_owned()]
-            }),
+        if let Some(path) = &self.admin {
+            return Ok(path.clone());
         }
+        let named = match self.file.load() {
+            Ok(config) => config.admin,
+            Err(problems) => Some(written_admin(&self.file.path()).ok_or(problems)?),
+        };
+        named.ok_or_else(|| {
+            vec!["the configuration has no admin socket: write admin = \"PATH\"".to_owned()]
+        })
     }
 }
 

@@ -59,7 +59,10 @@ pub fn path(storage: &Path) -> PathBuf {
 impl PendingChallenges {
     pub(super) fn new(storage: &Path) -> PendingChallenges {
         let (seen, challenges) = (Mutex::default(), RwLock::default());
-        PendingChallenges { path: path(storage), seen, challenges }
+        let pending = PendingChallenges { path: path(storage), seen, challenges };
+        // The authority may ask just after a reload.
+        pending.reload();
+        pending
     }
 
     /// Reads the file if it has changed.
