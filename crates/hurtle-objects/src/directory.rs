@@ -26,11 +26,13 @@ pub(crate) fn hash(parts: &[&[u8]]) -> u128 {
     hash.as_ref().iter().take(16).fold(0, |number, byte| number << 8 | u128::from(*byte))
 }
 
+/// Files of unfinished objects that this process has created. Two stores may share a directory.
+static PARTS: AtomicU64 = AtomicU64::new(0);
+
 /// The directory of one store's objects.
 #[derive(Debug)]
 pub(crate) struct Directory {
     path: PathBuf,
-    parts: AtomicU64,
 }
 
 impl Directory {
@@ -39,10 +41,7 @@ impl Directory {
         let account = settings.account.as_deref().unwrap_or_default();
         let url = settings.url.to_string();
         let name = hash(&[url.as_bytes(), endpoint.as_bytes(), account.as_bytes()]);
-        Directory {
-            path: settings.cache_dir.join(format!("{name:032x}")),
-            parts: AtomicU64::new(0),
-        }
+        Directory { path: settings.cache_dir.join(format!("{name:032x}")) }
     }
 
     /// Removes unfinished files, and lists the whole ones, oldest first.
@@ -87,7 +86,7 @@ impl Directory {
     /// Creates the file of an unfinished object.
     pub(crate) fn create_part(&self) -> io::Result<(PathBuf, File)> {
         DirBuilder::new().recursive(true).mode(0o700).create(&self.path)?;
-        let number = self.parts.fetch_add(1, Relaxed);
+        let number = PARTS.fetch_add(1, Relaxed);
         let path = self.path.join(format!("{}-{number}{PART}", std::process::id()));
         let file =
             OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(&path)?;

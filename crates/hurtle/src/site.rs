@@ -196,7 +196,10 @@ impl Sites {
         let Some(site) = Rc::get_mut(&mut self.sites[number]) else { return };
         let route = metrics.route(&site.config.name(), app.mount());
         let compress = site.compress_apps.clone();
-        site.mounts.push(Mount::of_app(app, site.gates.clone(), compress, route));
+        site.deployed.routes().mount(app.mount());
+        let mut mount = Mount::of_app(app, site.gates.clone(), compress, route);
+        mount.timeouts.clone_from(&site.timeouts);
+        site.mounts.push(mount);
         site.mounts.sort_by_key(Mount::rank);
     }
 }

@@ -85,9 +85,13 @@ impl App {
     }
 
     /// The deployment that the workers see.
-    pub(super) fn deployment(&self) -> Deployment {
+    pub(super) fn deployment(&self, name: &str) -> Deployment {
         Deployment {
             serial: self.serial,
+            name: match self.manifest.backend {
+                AppBackend::Started(_) => Some(format!("app {name}")),
+                AppBackend::External(_) => None,
+            },
             site: self.manifest.site.clone(),
             path: self.manifest.path.clone(),
             proxy: self.manifest.proxy(&self.socket),

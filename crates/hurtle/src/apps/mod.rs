@@ -232,18 +232,18 @@ impl Supervisor {
                     continue;
                 }
                 tracing::info!("app {name}: its manifest has changed");
-                if app.may_wait_for(&found.manifest) {
-                    app.stamp = found.stamp.clone();
-                    match self.deploy(found) {
-                        Ok(successor) => self.end_runs(&name, app.replace_by(successor)),
-                        Err(why) => {
-                            refused.push(RejectedApp { name: name.clone(), why, keep: true });
-                        }
+                let may_wait = app.may_wait_for(&found.manifest);
+                app.stamp = found.stamp.clone();
+                match self.deploy(found) {
+                    Ok(next) if may_wait => self.end_runs(&name, app.replace_by(next)),
+                    Ok(next) => {
+                        self.end_runs(&name, app.end());
+                        app = next;
                     }
-                    self.apps.insert(name, app);
-                    continue;
+                    Err(why) => refused.push(RejectedApp { name: name.clone(), why, keep: true }),
                 }
-                self.end_runs(&name, app.end());
+                self.apps.insert(name, app);
+                continue;
             }
             match self.deploy(found) {
                 Ok(app) => drop(self.apps.insert(name, app)),
@@ -330,7 +330,8 @@ impl Supervisor {
 
     /// Publishes the deployments to the workers if they have changed.
     fn publish(&self) {
-        let deployments: Vec<_> = self.apps.values().map(App::deployment).collect();
+        let deployments: Vec<_> =
+            self.apps.iter().map(|(name, app)| app.deployment(name)).collect();
         self.deployments.send_if_modified(|known| {
             let news = **known != deployments;
             if news {

@@ -26,7 +26,16 @@ impl EarlyHints {
         let waker = {
             let mut state = self.state();
             match &mut state.fields {
-                Some(waiting) => waiting.extend(fields),
+                Some(waiting) => {
+                    // `extend` would replace the values of names that are there.
+                    let mut last = None;
+                    for (name, value) in fields {
+                        last = name.or(last);
+                        if let Some(name) = &last {
+                            waiting.append(name, value);
+                        }
+                    }
+                }
                 none => *none = Some(fields),
             }
             state.waker.take()

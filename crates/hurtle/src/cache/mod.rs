@@ -209,13 +209,18 @@ impl Cache {
         (self.memory.used(), self.disk_bytes.used())
     }
 
+    /// Returns the number of responses that were evicted.
+    pub(crate) fn evictions(&self) -> u64 {
+        self.evictions.load(Relaxed)
+    }
+
     /// Adds its size to a snapshot. Locks each shard for a moment.
     pub(crate) fn add_to(&self, all: &mut CacheSnapshot) {
         let (memory, disk) = self.used();
         all.entries += self.shards.iter().map(|shard| lock(shard).count() as u64).sum::<u64>();
         all.memory_bytes += memory;
         all.disk_bytes += disk;
-        all.evictions += self.evictions.load(Relaxed);
+        all.evictions += self.evictions();
     }
 
     fn shard(&self, key: &[u8]) -> MutexGuard<'_, Shard> {

@@ -1,5 +1,6 @@
 //! The caches of a server. The first worker that needs a cache creates it; the others share it.
 
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::Cache;
@@ -11,13 +12,15 @@ use crate::metrics::CacheSnapshot;
 #[derive(Clone, Debug)]
 pub(crate) struct Caches {
     all: Arc<Mutex<Vec<(config::Proxy, Arc<Cache>)>>>,
+    /// Evictions of caches that a reload has removed.
+    former_evictions: Arc<AtomicU64>,
     files_max: u64,
 }
 
 impl Caches {
     /// Creates an empty registry. `files_max` limits the open descriptors of each cache.
     pub(crate) fn new(files_max: u64) -> Caches {
-        Caches { all: Arc::default(), files_max }
+        Caches { all: Arc::default(), former_evictions: Arc::default(), files_max }
     }
 
     /// Returns the cache of a proxy; mounts with equal configurations share it. `None`: it has
@@ -41,7 +44,8 @@ impl Caches {
     /// Adds up the sizes of all caches.
     pub(crate) fn snapshot(&self) -> CacheSnapshot {
         let all = self.all();
-        let mut snapshot = CacheSnapshot::default();
+        let evictions = self.former_evictions.load(Relaxed);
+        let mut snapshot = CacheSnapshot { evictions, ..CacheSnapshot::default() };
         all.iter().for_each(|(_, cache)| cache.add_to(&mut snapshot));
         snapshot
     }
@@ -49,7 +53,13 @@ impl Caches {
     /// Removes the caches that no proxy uses.
     pub(crate) fn retain_used(&self) {
         let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
-        all.retain(|(_, cache)| Arc::strong_count(cache) > 1);
+        all.retain(|(_, cache)| {
+            let is_used = Arc::strong_count(cache) > 1;
+            if !is_used {
+                self.former_evictions.fetch_add(cache.evictions(), Relaxed);
+            }
+            is_used
+        });
     }
 
     /// Removes every key that `chosen` selects from all caches. Returns the number of removed

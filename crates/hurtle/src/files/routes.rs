@@ -2,7 +2,7 @@
 //! deployed applications, and paths that rules change. An archive leaves these out, because a GET
 //! of such a path has another response.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::config::{self, Matcher};
 
@@ -17,8 +17,17 @@ pub(crate) struct Routes {
     matched: Vec<(Vec<u8>, Matcher)>,
     /// Conditions of the rules.
     rules: Vec<Matcher>,
-    /// Paths of the deployed applications. Only archives and deployments take the lock.
-    deployed: Mutex<Vec<Vec<u8>>>,
+    /// Paths of applications. Only archives and deployments take the lock.
+    apps: Mutex<AppPaths>,
+}
+
+/// Paths of a site's applications.
+#[derive(Debug, Default)]
+struct AppPaths {
+    /// Those of the deployed ones.
+    deployed: Vec<Vec<u8>>,
+    /// Those of the ones that a program has mounted.
+    mounted: Vec<Vec<u8>>,
 }
 
 /// A directory's URL path, decoded and with a trailing `/`.
@@ -47,7 +56,17 @@ impl Routes {
 
     /// Replaces the paths of the deployed applications.
     pub(crate) fn deploy(&self, paths: Vec<Vec<u8>>) {
-        *self.deployed.lock().unwrap_or_else(PoisonError::into_inner) = paths;
+        self.apps().deployed = paths;
+    }
+
+    /// Adds the path of an application that a program mounts.
+    pub(crate) fn mount(&self, path: &str) {
+        self.apps().mounted.push(path.trim_end_matches('/').into());
+    }
+
+    /// Nothing panics while the lock is held, so a poisoned lock is consistent.
+    fn apps(&self) -> MutexGuard<'_, AppPaths> {
+        self.apps.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// True if the entry `name`, relative to the directory, is not the directory's own. A rule that
@@ -61,10 +80,11 @@ impl Routes {
             let matches = matcher.may_match(&path) || matcher.may_match(&with_slash);
             matches && !matcher.may_match(&directory.path)
         };
+        let apps = self.apps();
         self.mounts.iter().any(is_nested)
             || self.exact.iter().any(|mount| *mount == path || *mount == with_slash)
             || self.matched.iter().any(|(at, matcher)| holds(at, &path) && matches(matcher))
-            || self.deployed.lock().unwrap_or_else(PoisonError::into_inner).iter().any(is_nested)
+            || apps.deployed.iter().chain(&apps.mounted).any(is_nested)
             || self.rules.iter().any(matches)
     }
 }
@@ -90,6 +110,7 @@ mod tests {
             rules: rules.map(Matcher::of_pattern).into(),
             ..Routes::default()
         };
+        routes.mount("/pub/mounted/");
         routes.deploy(vec![b"/pub/app".to_vec()]);
         let directory = UrlDirectory { path: b"/pub/".to_vec(), mount_len: b"/pub".len() };
         for name in [
@@ -98,6 +119,8 @@ mod tests {
             "a/deep",
             "a/deep/x",
             "app",
+            "mounted",
+            "mounted/x",
             "moved",
             "old/x",
             "old",

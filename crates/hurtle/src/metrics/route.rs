@@ -159,6 +159,11 @@ impl RouteMetrics {
         }
     }
 
+    /// Returns the bytes of all response bodies.
+    pub(super) fn sent_bytes(&self) -> u64 {
+        self.size_sum.get()
+    }
+
     /// Returns the sizes in native buckets, one for each doubling: slot `i` ends at `2^(i + 1)`. A
     /// body of one byte is counted with those of two.
     fn native_sizes(&self) -> NativeBuckets {

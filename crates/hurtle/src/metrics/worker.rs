@@ -107,6 +107,8 @@ pub struct WorkerMetrics {
     pub http1_idle: Counter,
     /// Bytes received from clients, without those of TLS.
     pub received: Counter,
+    /// Bytes of the responses of mounts that a reload has removed.
+    pub(super) sent_by_former_routes: Counter,
     /// Handshakes by version, and whether the session was resumed.
     pub handshakes: [[Counter; 2]; TLS_VERSIONS.len()],
     /// Failed handshakes by the reasons in `HANDSHAKE_FAILURES`.
@@ -143,6 +145,7 @@ impl Default for WorkerMetrics {
             http1: Counter::default(),
             http1_idle: Counter::default(),
             received: Counter::default(),
+            sent_by_former_routes: Counter::default(),
             handshakes: Default::default(),
             handshake_failures: Default::default(),
             files: FileCacheCounters::default(),
@@ -187,7 +190,13 @@ impl WorkerMetrics {
 
     /// Forgets the mounts and upstreams that nothing uses any more.
     pub fn retain_used(&self) {
-        lock(&self.routes).retain(|route| Arc::strong_count(route) > 1);
+        lock(&self.routes).retain(|route| {
+            let is_used = Arc::strong_count(route) > 1;
+            if !is_used {
+                self.sent_by_former_routes.add(route.sent_bytes());
+            }
+            is_used
+        });
         lock(&self.upstreams).retain(|upstream| Arc::strong_count(upstream) > 1);
     }
 

@@ -83,15 +83,20 @@ pub(super) async fn exchange(
     let _ = rt::timeout(TIME_MAX, sending).await;
 }
 
-/// Reads the head of a request; empty: the peer has left, or its head is too large.
+/// Reads the head of a request, and nothing of a body; empty: the peer has left, or its head is too
+/// large.
 async fn read_head(peer: &mut (impl AsyncRead + Unpin)) -> io::Result<Vec<u8>> {
+    const END: &[u8] = b"\r\n\r\n";
     let mut head = Vec::new();
-    while !head.ends_with(b"\r\n\r\n") {
+    loop {
+        if let Some(at) = memchr::memmem::find(&head, END) {
+            head.truncate(at + END.len());
+            return Ok(head);
+        }
         if head.len() >= LIMITS.head_bytes || peer.read_buf(&mut head).await? == 0 {
             return Ok(Vec::new());
         }
     }
-    Ok(head)
 }
 
 /// Returns the method and the path of a request's head, without the query; empty: malformed.

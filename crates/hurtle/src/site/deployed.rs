@@ -20,6 +20,9 @@ use crate::metrics::WorkerMetrics;
 pub(crate) struct Deployment {
     /// A unique number of the application and its version.
     pub serial: u64,
+    /// The name under which its requests are counted, because each version has another address;
+    /// `None`: its addresses.
+    pub name: Option<String>,
     /// The name of the site ([`config::Site::name`]).
     pub site: String,
     /// The path of its mount; unique in its site.
@@ -53,6 +56,11 @@ impl Mounted {
 }
 
 impl Deployed {
+    /// Returns the routes of the site.
+    pub(super) fn routes(&self) -> &Routes {
+        &self.routes
+    }
+
     /// Has `routes` know the deployed paths.
     pub(super) fn with_routes(self, routes: Arc<Routes>) -> Deployed {
         let paths = self.mounted.borrow().iter().map(|app| app.mount.path.clone()).collect();
@@ -94,7 +102,7 @@ impl Deployed {
                 let Deployment { site, path, .. } = deployment;
                 let proxy = proxy.of_mount(&format!("{site} {path}"));
                 proxy.watch();
-                proxy.count_in(metrics, site, path);
+                proxy.count_in(metrics, site, path, deployment.name.as_deref());
                 let route = metrics.route(site, path);
                 let mount = Mount::of_deployment(path, proxy, route);
                 Mounted { serial: deployment.serial, mount: Rc::new(mount) }
@@ -119,5 +127,6 @@ impl Sites {
             let own: Vec<&Deployment> = list.iter().filter(|app| app.site == name).collect();
             site.deployed.update(&own, disk, metrics);
         }
+        metrics.retain_used();
     }
 }

@@ -87,7 +87,7 @@ impl HandlerBuilder<'_> {
             let proxy = Proxy::new(config.clone(), &shared.disk, lane, tls.cloned(), cache);
             Rc::new(proxy.of_mount(&self.place()))
         });
-        proxy.count_in(self.resources.metrics, self.site, self.name);
+        proxy.count_in(self.resources.metrics, self.site, self.name, None);
         proxy
     }
 

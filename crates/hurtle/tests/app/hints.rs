@@ -22,8 +22,10 @@ fn a_hint_is_sent_before_the_response() {
             let waits = Arc::clone(&waits);
             async move {
                 if let Some(hints) = request.extensions().get::<hurtle::EarlyHints>() {
-                    let link = HeaderValue::from_static("</a.css>; rel=preload");
-                    hints.send(HeaderMap::from_iter([(header::LINK, link)]));
+                    for link in ["</a.css>; rel=preload", "</b.js>; rel=preload"] {
+                        let link = HeaderValue::from_static(link);
+                        hints.send(HeaderMap::from_iter([(header::LINK, link)]));
+                    }
                     waits.notified().await;
                 }
                 Response::new("done".to_owned())
@@ -34,7 +36,9 @@ fn a_hint_is_sent_before_the_response() {
     let posted = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\nx";
     for request in ["GET / HTTP/1.1\r\nHost: a\r\n\r\n", posted] {
         client.send(request);
-        assert_eq!(client.head(), "HTTP/1.1 103 Early Hints\nLink: </a.css>; rel=preload\n");
+        let hints = "HTTP/1.1 103 Early Hints\nLink: </a.css>; rel=preload\n\
+                     Link: </b.js>; rel=preload\n";
+        assert_eq!(client.head(), hints);
         go_on.notify_one();
         let (head, body) = client.answer();
         assert!(head.starts_with("HTTP/1.1 200 OK\n"), "{head}");

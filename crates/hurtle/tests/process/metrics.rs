@@ -245,6 +245,8 @@ fn counters_survive_a_reload_which_is_counted() {
     let gone = "hurtle_http_requests_total{site=\"a\",mount=\"/gone\",protocol=\"http/1.1\",status=\"4xx\"}";
     get(&child, "/gone", 1);
     assert_eq!(value(&scrape(&admin), gone), Some(1.0));
+    let sent = |text: &str| value(text, "hurtle_sent_bytes_total").unwrap();
+    let before = sent(&scrape(&admin));
     let changed =
         CONFIG.replace("[[site.mount]]\npath = '/gone'\nstatus = 410\nrespond = 'gone'\n", "");
     assert_eq!(reload(&changed), Some(0));
@@ -252,11 +254,29 @@ fn counters_survive_a_reload_which_is_counted() {
     let text = scrape(&admin);
     assert_eq!(value(&text, total), Some(10.0), "{text}");
     assert_eq!(value(&text, gone), None, "a mount that is gone: {text}");
+    assert!(sent(&text) >= before + 5.0, "a counter without labels only grows: {text}");
     assert_eq!(reload("nonsense = 1\n"), Some(2));
     let text = scrape(&admin);
     assert_eq!(value(&text, "hurtle_config_reloads_total{result=\"success\"}"), Some(1.0));
     assert_eq!(value(&text, "hurtle_config_reloads_total{result=\"failure\"}"), Some(1.0));
     assert_eq!(value(&text, "hurtle_config_last_reload_successful"), Some(0.0));
+
+    // The server is asked although the file has a problem, so that it knows of the failure.
+    let file = write_config(&dir, &format!("nonsense = 1\n{CONFIG}"));
+    let output = hurtle().arg("reload").arg("--config").arg(&file).output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!((output.status.code(), said.contains("nonsense")), (Some(2), true), "{said}");
+    let text = scrape(&admin);
+    assert_eq!(value(&text, "hurtle_config_reloads_total{result=\"failure\"}"), Some(2.0));
+
+    // As curl does, the body comes with the head.
+    write_config(&dir, CONFIG);
+    let mut socket = UnixStream::connect(&admin).unwrap();
+    let posted = b"POST /reload HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\n{}";
+    socket.write_all(posted).unwrap();
+    let mut reply = String::new();
+    socket.read_to_string(&mut reply).unwrap();
+    assert!(reply.starts_with("HTTP/1.1 200 "), "{reply}");
 }
 
 #[test]

@@ -194,17 +194,25 @@ impl Proxy {
         }
     }
 
-    /// Counts requests to its upstreams under this site and mount.
-    pub(crate) fn count_in(&self, metrics: &WorkerMetrics, site: &str, mount: &str) {
+    /// Counts requests to its upstreams under this site and mount, and a name in place of their
+    /// addresses, if there is one.
+    pub(crate) fn count_in(
+        &self,
+        metrics: &WorkerMetrics,
+        site: &str,
+        mount: &str,
+        name: Option<&str>,
+    ) {
         for peer in &self.peers {
-            peer.count_in(|| metrics.upstream(site, mount, &peer.to_string()));
+            let name = name.map_or_else(|| peer.to_string(), str::to_owned);
+            peer.count_in(|| metrics.upstream(site, mount, &name));
         }
     }
 
     /// Publishes the state of its upstreams.
     pub(crate) fn publish(&self, now_ms: u64) {
-        let alone = self.peers.len() == 1;
-        self.peers.iter().for_each(|peer| peer.publish(alone, now_ms));
+        let (alone, is_open) = (self.peers.len() == 1, self.is_open());
+        self.peers.iter().for_each(|peer| peer.publish(is_open, alone, now_ms));
     }
 
     /// Returns the upstream of this number.

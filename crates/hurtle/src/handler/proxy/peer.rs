@@ -214,9 +214,10 @@ impl Peer {
         self.metrics.get_or_init(Arc::default)
     }
 
-    /// Publishes its state; `alone`: there is no other upstream.
-    pub(super) fn publish(&self, alone: bool, now_ms: u64) {
-        let is_up = self.is_available() && (alone || !self.standing.is_ejected(now_ms));
+    /// Publishes its state; `is_open`: its application runs; `alone`: there is no other upstream.
+    pub(super) fn publish(&self, is_open: bool, alone: bool, now_ms: u64) {
+        let is_ejected = !alone && self.standing.is_ejected(now_ms);
+        let is_up = is_open && self.is_available() && !is_ejected;
         let (in_flight, waiting) = (self.in_flight.get(), self.waiting.get());
         let idle = self.idle.borrow().len() + self.multiplexer.idle();
         self.metrics().publish(is_up, in_flight, idle, waiting);
