@@ -15,6 +15,7 @@ const KUBERNETES: &str = "1.30.0";
 const VARIANTS: &[(&str, &str, &[&str], &str)] = &[
     ("the defaults", "", &[], "maxUnavailable: 0"),
     ("a directory for bodies of slow clients", "", &[], "mountPath: /var/tmp"),
+    ("a Service without UDP", "tls.enabled=true,tls.secret=mine", &[], "http3 = false"),
     (
         "a certificate of cert-manager",
         "tls.enabled=true,tls.certManager.enabled=true,tls.certManager.issuer.name=ca,\
