@@ -58,7 +58,7 @@ settings! {
         realm: String = "hurtle".to_owned(), Text("a few words"), "\"staging\"",
             by |v, r| v.parse(r, realm);
         /// Allow passwords and tokens in clear over a network. Otherwise every address in `listen`
-        /// must be a loopback address or a unix socket.
+        /// must be a loopback address or a unix socket, unless the site redirects to HTTPS.
         cleartext ("auth_cleartext"): bool = false, Flag, "true";
     }
 }

@@ -25,7 +25,8 @@ settings! {
         /// Directory of the files with such bodies.
         #[serde(serialize_with = "print::optional_path")]
         directory ("buffer_directory"): Option<PathBuf> = None, Text("a directory"), "\"/srv/buffered\"",
-            or "`TMPDIR`, else /var/tmp", by |v, r| v.directory(r).map(Some);
+            or "`TMPDIR`, else /var/tmp, else the system's temporary directory",
+            by |v, r| v.directory(r).map(Some);
         /// Most bytes of one such body in a file; more are passed on as they arrive.
         #[serde(serialize_with = "print::size")]
         bytes_max ("buffer_bytes"): u64 = 1 << 30, Size(0, BYTES_MAX), "\"100 MiB\"";

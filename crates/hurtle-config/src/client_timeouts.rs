@@ -13,17 +13,17 @@ settings! {
         /// Lowest rate of a request body, in bytes a second (408); 0: any.
         #[serde(serialize_with = "print::optional_size")]
         body_rate: Option<u64> = None, Size(0, BYTES_MAX), "\"1 KiB\"",
-            or "the site's, else that of `[limits]`";
+            or "in a mount that of the site, else that of `[limits]`";
         /// Time during which a body may be slower than `body_rate`.
         #[serde(serialize_with = "print::optional_duration")]
         body_grace: Option<Duration> = None, Time(0, TIME_MS_MAX), "\"10s\"",
-            or "the site's, else that of `[limits]`";
+            or "in a mount that of the site, else that of `[limits]`";
         /// Time that queued response bytes may make no progress (closed). A connection of HTTP/2 or
         /// HTTP/3 on which nothing makes progress has the longest such time of the
         /// requests that it had.
         #[serde(serialize_with = "print::optional_duration")]
         write_stall: Option<Duration> = None, Time(TIMEOUT_MS_MIN, TIME_MS_MAX), "\"5m\"",
-            or "the site's, else that of `[limits]`";
+            or "in a mount that of the site, else that of `[limits]`";
     }
 }
 

@@ -93,7 +93,8 @@ settings! {
         /// new requests to other servers. See [fleet.md](fleet.md).
         #[serde(serialize_with = "print::duration")]
         drain_delay: Duration = Duration::ZERO, Time(0, TIME_MS_MAX), "\"5s\"";
-        /// User to switch to once the listeners are bound; only when started as root.
+        /// User to switch to once the listeners are bound. Only root can switch: a start as another
+        /// user than root and this one is an error.
         user: Option<String> = None, Text("a user's name"), "\"www-data\"",
             or "stay as started", by |v, r| account(v, Account::User, r);
         /// Group to switch to.

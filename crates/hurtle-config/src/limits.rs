@@ -33,7 +33,7 @@ settings! {
         #[serde(serialize_with = "print::duration")]
         idle_timeout: Duration = Duration::from_secs(75), Time(TIMEOUT_MS_MIN, TIME_MS_MAX), "\"15s\"";
         /// Size of a request body to a built-in handler, and of one without a length to
-        /// `fastcgi` or `cgi` (413).
+        /// `fastcgi`, `uwsgi` or `cgi` (413).
         #[serde(serialize_with = "print::size")]
         body_bytes: u64 = 16 << 20, Size(0, BYTES_MAX), "\"1 MiB\"";
         /// Lowest rate of a request body, in bytes a second (408), also not met by one that pauses

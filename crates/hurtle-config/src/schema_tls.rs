@@ -40,7 +40,7 @@ pub(super) static TLS: Section = Section {
              name is the requested one if it is in `hosts`, else the first of them without a wildcard."),
         Key::new("hsts", Text("a field value"), Words("off"), "\"max-age=31536000\"",
             "Strict-Transport-Security: how long browsers use HTTPS only for this site. It cannot \
-             be revoked sooner."),
+             be revoked sooner. It needs `redirect`."),
         Key::new("ticket_secret", Text("a file"), Words("random keys"), "\"/etc/hurtle/tickets\"",
             "File with at least 32 random bytes, from which the keys of session tickets are derived. \
              Servers with the same file resume each other's sessions. Only its owner and its group \

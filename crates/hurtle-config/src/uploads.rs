@@ -14,7 +14,8 @@ settings! {
     /// see [uploads.md](uploads.md). With an object store, `free_bytes`, `resumable`,
     /// `resumable_bytes` and `fsync` apply to interrupted uploads, which are in `cache_dir`.
     pub struct Uploads: UPLOADS "[site.mount.uploads]" {
-        /// Size of the largest file accepted (413); `body_bytes` does not apply.
+        /// Size of the largest file accepted (413). `body_bytes` of the site or mount applies too,
+        /// that of `[limits]` does not.
         #[serde(serialize_with = "print::size")]
         file_bytes: u64 = 1 << 30, Size(0, BYTES_MAX), "\"20 MiB\"";
         /// Space that must stay free on the file system (507).

@@ -1,6 +1,8 @@
 //! Tries what users install: the crates as they would be published, and the Debian package and the
 //! image made from the program that the tests use.
 
+use std::path::{Path, PathBuf};
+
 use crate::command::{cargo, is_installed, output, program, root};
 use crate::console::{Console, run_kept};
 use crate::package::{self, Kind};
@@ -41,6 +43,9 @@ pub(crate) fn install(console: &Console<'_>) -> Result<Outcome, Failure> {
         console.run(program("lintian", &["--allow-root", "--fail-on", "error"]).arg(&deb))?;
     }
     let image = package::package(Kind::Oci, None, Some(&binary), &place)?;
+    if !layer_of(&image)?.lines().any(is_temporary_directory) {
+        return Err(Failure("the image has no /var/tmp for bodies of slow clients".to_owned()));
+    }
     if is_installed("skopeo") {
         console.run(program("skopeo", &["inspect"]).arg(format!("oci:{}", image.display())))?;
     }
@@ -56,4 +61,19 @@ pub(crate) fn install(console: &Console<'_>) -> Result<Outcome, Failure> {
         Some(NOT_RUN) => Ok(Outcome::NotRun(text.trim().to_owned())),
         _ => Err(Failure(format!("packaging/debian/try-install.sh: {status}\n{text}"))),
     }
+}
+
+/// Returns the listing of the image's only layer. The other blobs are no archives.
+fn layer_of(image: &Path) -> Result<String, Failure> {
+    let blobs = image.join("blobs/sha256");
+    let entries = std::fs::read_dir(&blobs);
+    let entries = entries.map_err(|e| Failure(format!("{}: {e}", blobs.display())))?;
+    let list = |blob: PathBuf| output(program("tar", &["-tvzf"]).arg(blob)).ok();
+    let listing = entries.flatten().find_map(|blob| list(blob.path()));
+    listing.ok_or_else(|| Failure(format!("{}: no layer", blobs.display())))
+}
+
+/// `true` for the line of /var/tmp in a listing of tar, if every user may write there.
+fn is_temporary_directory(line: &str) -> bool {
+    line.starts_with("drwxrwxrwt ") && line.ends_with(" ./var/tmp/")
 }

@@ -210,6 +210,11 @@ fn oci(binary: &Path, architecture: &str, out: &Path) -> Result<PathBuf, Failure
     write(&tree.join("etc/group"), "hurtle:x:65532:\n", 0o644)?;
     let authorities = Path::new("/etc/ssl/certs/ca-certificates.crt");
     copy(authorities, &tree.join("etc/ssl/certs/ca-certificates.crt"), 0o644)?;
+    // Bodies of slow clients (`buffer_directory`).
+    let temporary = tree.join("var/tmp");
+    make_dir(&temporary)?;
+    fs::set_permissions(&temporary, fs::Permissions::from_mode(0o1777))
+        .map_err(failed("var/tmp"))?;
     let layout = out.join(format!("hurtle-oci-{architecture}"));
     remove(&layout)?;
     let blobs = layout.join("blobs/sha256");

@@ -74,6 +74,9 @@ The command failed.
 .TP
 2
 The arguments or the configuration have problems; each is on a line of standard error.
+.TP
+3
+hurtle import \-\-partial has left out directives.
 .SH SIGNALS
 .TP
 SIGTERM, SIGINT
@@ -84,6 +87,9 @@ Reload the configuration.
 .TP
 SIGUSR1
 Reopen the log files.
+.TP
+SIGUSR2
+Replace the process by the program that its file holds now, as hurtle upgrade does.
 "#;
 
 /// Escapes text for roff.

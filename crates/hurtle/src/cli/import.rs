@@ -9,8 +9,9 @@ use crate::import::{self, Imported};
 
 #[derive(Debug, Args)]
 pub struct ImportArgs {
-    /// nginx's configuration, a Caddyfile (a file whose name begins with that word), or a .htaccess
-    /// file of Apache, for the directory that it is in. Files that it includes are read too.
+    /// nginx's configuration, a Caddyfile (a file whose name begins with that word, or ends in
+    /// .caddy or .caddyfile), or a .htaccess file of Apache, for the directory that it is in. Files
+    /// that it includes are read too.
     #[arg(value_name = "NGINX.CONF | CADDYFILE | .HTACCESS")]
     file: PathBuf,
     /// Directory of relative paths in `include`, as nginx's --prefix [default: the directory of the

@@ -9,8 +9,9 @@ use super::admin::{self, AdminArgs};
 
 #[derive(Debug, Args)]
 pub struct PurgeArgs {
-    /// The response to remove: http://HOST/PATH as clients request it, or http://HOST/PREFIX* for
-    /// every path with this prefix.
+    /// The response to remove: http://HOST/PATH, or http://HOST/PREFIX* for every path with this
+    /// prefix. The path is the one after the site's rules, with that of the mount, also with
+    /// `strip_prefix` or a path in the upstream's URL.
     #[arg(value_name = "URL", value_parser = parse_url)]
     url: (String, String),
     #[command(flatten)]

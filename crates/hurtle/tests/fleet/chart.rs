@@ -14,6 +14,8 @@ const KUBERNETES: &str = "1.30.0";
 /// Sets of values, the kinds beyond the usual ones that each adds, and a text in the manifests.
 const VARIANTS: &[(&str, &str, &[&str], &str)] = &[
     ("the defaults", "", &[], "maxUnavailable: 0"),
+    ("a directory for bodies of slow clients", "", &[], "mountPath: /var/tmp"),
+    ("a Service without UDP", "tls.enabled=true,tls.secret=mine", &[], "http3 = false"),
     (
         "a certificate of cert-manager",
         "tls.enabled=true,tls.certManager.enabled=true,tls.certManager.issuer.name=ca,\

@@ -32,6 +32,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 listen = ["0.0.0.0:8080", "[::]:8080"]
 {{- if .Values.tls.enabled }}
 listen_tls = ["0.0.0.0:443", "[::]:443"]
+http3 = false # the Service has no UDP port
 {{- end }}
 drain_delay = "{{ .Values.drainDelay }}s"
 drain = "{{ .Values.drain }}s"
