@@ -18,7 +18,8 @@ use super::BoxError;
 /// faster than the application reads is held back. Dropped unread, it is no longer waited for.
 ///
 /// Trailers come as a last frame. An error means that the body will never be whole: the client is
-/// gone, or broke the rules; its request is then answered by the server.
+/// gone, or broke the rules; its request is then answered by the server. A body is read until the
+/// response is complete: a task that reads on after that gets an error, too.
 #[derive(Default)]
 pub struct RequestBody {
     /// `None` if the request has no body, or all of it was read.

@@ -251,7 +251,7 @@ impl Gateway {
                     let status = error.status();
                     if status == StatusCode::PAYLOAD_TOO_LARGE {
                         tracing::warn!(
-                            "a request's body is longer than `body_bytes` in [limits] ({description}: 413)"
+                            "a request's body is longer than `body_bytes` ({description}: 413)"
                         );
                     }
                     if status.is_server_error() {
