@@ -131,34 +131,33 @@ fn listeners(top: &Table<'_>, config: &mut Config, reader: &mut Reader<'_>) {
     }
 }
 
-/// Reports addresses that cannot be listened on beside another one. `addresses` and `listeners`
-/// report equal ones of the server itself.
+/// Reports an address of the metrics that the server has itself.
 fn check_overlaps(top: &Table<'_>, config: &Config, reader: &mut Reader<'_>) {
-    let of = |key, addresses: &[Listen]| -> Vec<(&str, Listen)> {
-        addresses.iter().map(|address| (key, address.clone())).collect()
-    };
-    let metrics = config.metrics.as_ref().map_or(&[][..], |metrics| &metrics.listen);
-    let all = [
-        of("listen", &config.listen),
-        of("listen_tls", &config.listen_tls),
-        of("metrics", metrics),
-    ]
-    .concat();
-    for (at, (key, address)) in all.iter().enumerate() {
-        let overlaps = |(other_key, other): &&(&str, Listen)| {
-            let is_reported = other == address && (*key != "metrics" || other_key == key);
-            other.overlaps(address) && !is_reported
-        };
-        let Some((_, other)) = all[..at].iter().find(overlaps) else { continue };
-        let wrong = match other == address {
-            true => format!("the server listens on {address} already"),
-            false => format!("{address} and {other} have addresses in common"),
-        };
-        if let Some(written) = top.get(key) {
-            let wrong = ValueError::new(wrong).hint("remove one, or choose another port");
-            written.report(reader, wrong);
+    let metrics = config.metrics.iter().flat_map(|metrics| &metrics.listen);
+    let mut own = config.listen.iter().chain(&config.listen_tls);
+    for address in metrics.filter(|address| !is_any_port(address)) {
+        if let (true, Some(written)) = (own.any(|own| own == address), top.get("metrics")) {
+            let wrong = ValueError::new(format!("the server listens on {address} already"));
+            written.report(reader, wrong.hint("choose another port"));
         }
     }
+}
+
+/// Returns warnings of addresses that include another one: on Linux a process listens on one of
+/// them only.
+pub fn overlaps(config: &Config) -> Vec<String> {
+    let metrics = config.metrics.iter().flat_map(|metrics| &metrics.listen);
+    let all: Vec<&Listen> = config.listen.iter().chain(&config.listen_tls).chain(metrics).collect();
+    let mut warnings = Vec::new();
+    for (at, address) in all.iter().enumerate() {
+        if let Some(other) = all[..at].iter().find(|other| other.overlaps(address)) {
+            warnings.push(format!(
+                "{address} and {other} have addresses in common; on Linux the second one cannot be \
+                 listened on"
+            ));
+        }
+    }
+    warnings
 }
 
 pub(super) fn addresses(value: &Value<'_>, reader: &mut Reader<'_>) -> Option<Vec<Listen>> {
@@ -245,8 +244,9 @@ fn error_log(value: &Value<'_>, reader: &mut Reader<'_>) -> Option<ErrorLog> {
 
 fn log_target(value: &Value<'_>, reader: &mut Reader<'_>) -> Option<LogTarget> {
     match value.text(reader)? {
-        "stdout" => Some(LogTarget::Stdout),
-        "stderr" => Some(LogTarget::Stderr),
+        // The names of the same streams in a container, where links lead to them.
+        "stdout" | "/dev/stdout" | "/dev/fd/1" => Some(LogTarget::Stdout),
+        "stderr" | "/dev/stderr" | "/dev/fd/2" => Some(LogTarget::Stderr),
         _ => {
             let path = value.path(reader)?;
             reader.logs.push((value.spot.clone(), path.clone()));

@@ -112,7 +112,7 @@ pub use archive::Archive;
 pub use auth::{Auth, Basic, ForwardAuth, ProtectionSpace, is_exposed};
 pub use balance::{Balance, Balancing, Ejection, StickyCookie};
 pub use buffering::{Buffer, Buffering};
-pub use check::check;
+pub use check::{check, overlaps};
 pub use client_timeouts::ClientTimeouts;
 pub use compress::{Compress, CompressDirectory};
 pub use congestion::Congestion;

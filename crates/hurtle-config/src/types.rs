@@ -44,19 +44,14 @@ pub enum Listen {
 }
 
 impl Listen {
-    /// Returns whether a process that listens on one of the two cannot listen on the other: they
-    /// are equal, or one is all addresses of a family.
+    /// Returns whether one of two addresses is all addresses of the other one's family, with the
+    /// same port.
     pub fn overlaps(&self, other: &Listen) -> bool {
-        match (self, other) {
-            (Listen::Tcp(one), Listen::Tcp(other)) => {
-                let (ip, other_ip) = (one.ip(), other.ip());
-                let has_common = ip == other_ip
-                    || ip.is_ipv4() == other_ip.is_ipv4()
-                        && (ip.is_unspecified() || other_ip.is_unspecified());
-                has_common && one.port() == other.port() && one.port() != 0
-            }
-            (one, other) => one == other,
-        }
+        let (Listen::Tcp(one), Listen::Tcp(other)) = (self, other) else { return false };
+        one.is_ipv4() == other.is_ipv4()
+            && one.ip().is_unspecified() != other.ip().is_unspecified()
+            && one.port() == other.port()
+            && one.port() != 0
     }
 
     /// Port of a TCP address; `None` for a unix socket.

@@ -3,13 +3,13 @@
 
 use std::fs::{self, File};
 use std::io;
-use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::fd::AsFd as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{self, Path};
 
 use nix::unistd::{Gid, Group, User};
-use rustix::fs::{CWD, Mode, OFlags, openat};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, fstat, openat, statat};
 use rustix::io::Errno;
 use rustix::process::geteuid;
 
@@ -77,31 +77,39 @@ pub(crate) fn open_as_root(path: &Path, flags: OFlags, mode: u32) -> io::Result<
         io::Error::new(io::ErrorKind::PermissionDenied, wrong)
     };
     let mode = Mode::from_raw_mode(mode as _);
-    let opened = match open_without_links(path, flags, mode) {
-        Err(Errno::LOOP) if is_led_by_root(path)? => openat(CWD, path, flags, mode)?,
-        Err(Errno::LOOP) => return Err(refused("it is behind a link")),
-        opened => opened?,
-    };
-    let file = File::from(opened);
-    let metadata = file.metadata()?;
-    if metadata.is_file() && metadata.nlink() > 1 && !is_led_by_root(path)? {
-        return Err(refused("it is a file with another name, by a link"));
+    match open_without_links(path, flags, mode) {
+        // FreeBSD has another error for a link at the end.
+        Err(Errno::LOOP | Errno::MLINK) if is_led_by_root(path)? => {
+            Ok(openat(CWD, path, flags, mode)?.into())
+        }
+        Err(Errno::LOOP | Errno::MLINK) => Err(refused("it is behind a link")),
+        Err(e) => Err(e.into()),
+        Ok((file, true)) => Ok(file),
+        Ok((file, false)) if is_led_by_root(path)? => Ok(file),
+        Ok(_) => Err(refused("it is a file with another name, by a link")),
     }
-    Ok(file)
 }
 
-/// Opens a file, or fails with `LOOP` if its name or a directory above it is a link.
-fn open_without_links(path: &Path, flags: OFlags, mode: Mode) -> rustix::io::Result<OwnedFd> {
+/// Opens a file, or fails with `LOOP` or `MLINK` if its name or a directory above it is a link.
+/// Returns whether it has this name alone.
+fn open_without_links(path: &Path, flags: OFlags, mode: Mode) -> rustix::io::Result<(File, bool)> {
     let directory = OFlags::DIRECTORY | OFlags::CLOEXEC | sys::PROBE;
     let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
-        return openat(CWD, path, flags, mode);
+        return Err(Errno::ISDIR);
     };
     let mut above = openat(CWD, "/", directory, Mode::empty())?;
     let parent = parent.strip_prefix("/").unwrap_or(parent).as_os_str().as_bytes();
     if !parent.is_empty() {
         above = sys::open_beneath(above.as_fd(), parent, directory, false)?;
     }
-    openat(above, name, flags | OFlags::NOFOLLOW, mode)
+    let file = File::from(openat(&above, name, flags | OFlags::NOFOLLOW, mode)?);
+    let opened = fstat(&file)?;
+    // One look at the name: with the number of links of the open file, a name that is removed just
+    // after the opening would go unseen.
+    let named = statat(&above, name, AtFlags::SYMLINK_NOFOLLOW)?;
+    let is_it = (opened.st_dev, opened.st_ino) == (named.st_dev, named.st_ino);
+    let is_file = FileType::from_raw_mode(opened.st_mode) == FileType::RegularFile;
+    Ok((file, !is_file || is_it && named.st_nlink == 1))
 }
 
 /// Returns whether no user but root can change what a path names. Links on the way are root's.

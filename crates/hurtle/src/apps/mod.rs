@@ -231,15 +231,19 @@ impl Supervisor {
                     self.apps.insert(name, app);
                     continue;
                 }
-                tracing::info!("app {name}: its manifest has changed");
-                let may_wait = app.may_wait_for(&found.manifest);
-                app.stamp = found.stamp.clone();
+                let (may_wait, stamp) = (app.may_wait_for(&found.manifest), found.stamp.clone());
                 match self.deploy(found) {
-                    Ok(next) if may_wait => self.end_runs(&name, app.replace_by(next)),
+                    Ok(next) if may_wait => {
+                        tracing::info!("app {name}: its manifest has changed");
+                        app.stamp = stamp;
+                        self.end_runs(&name, app.replace_by(next));
+                    }
                     Ok(next) => {
+                        tracing::info!("app {name}: its manifest has changed");
                         self.end_runs(&name, app.end());
                         app = next;
                     }
+                    // The stamp stays, so that it is tried again.
                     Err(why) => refused.push(RejectedApp { name: name.clone(), why, keep: true }),
                 }
                 self.apps.insert(name, app);

@@ -8,21 +8,23 @@ use std::os::fd::AsFd;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 
 use super::{BoxError, FileSlice, OpenFile, Part, WINDOW_BYTES, is_not_resident};
-use crate::disk::{self, Disk};
+use crate::disk::{self, Disk, Failure};
 #[cfg(test)]
 use crate::rt;
+use crate::rt::Instant;
 use crate::sys;
 
 /// Bytes of a frame: enough for a compressor to work well, few enough for many responses at once.
 const FRAME_BYTES: u64 = 64 << 10;
 
-/// Tries to read on after the first piece, each of ten seconds, before a disk is given up.
-const TRIES: u32 = 6;
+/// Time for which a body that has begun waits for a slow disk.
+const WAIT_MAX: Duration = Duration::from_secs(60);
 
 /// The body of a file answer ([`file`](crate::file)): the file's bytes, or the ranges asked for. It
 /// knows its length. Bytes that are not in memory are read on the disk threads.
@@ -90,9 +92,9 @@ impl FileBody {
                 Some(Part::File(slice)) => {
                     let slice = FileSlice { len: slice.len.min(WINDOW_BYTES), ..slice.clone() };
                     let Some(disk) = self.disk.clone() else { return Poll::Ready(None) };
-                    let tries = if self.has_begun { TRIES } else { 1 };
+                    let wait = if self.has_begun { WAIT_MAX } else { Duration::ZERO };
                     self.has_begun = true;
-                    self.paging = Some(Box::pin(page_in(disk, slice, tries)));
+                    self.paging = Some(Box::pin(page_in(disk, slice, wait)));
                 }
             }
         }
@@ -108,9 +110,9 @@ impl FileBody {
     }
 }
 
-/// Brings a range into memory, in so many tries.
-async fn page_in(disk: Disk, slice: FileSlice, tries: u32) -> io::Result<FileSlice> {
-    let mut tried = 1;
+/// Brings a range into memory. A disk that is too slow is tried again for this time.
+async fn page_in(disk: Disk, slice: FileSlice, wait: Duration) -> io::Result<FileSlice> {
+    let begun = Instant::now();
     while !is_resident(&slice)? {
         let (file, range) = (Arc::clone(&slice.file), slice.offset..slice.offset + slice.len);
         let paged = disk.run(slice.file.lane, move || file.read_ahead(range.start, range.end));
@@ -119,10 +121,9 @@ async fn page_in(disk: Disk, slice: FileSlice, tries: u32) -> io::Result<FileSli
                 paged?;
                 break;
             }
-            Err(_) if tried < tries => disk::pause().await,
+            Err(Failure::Busy) if begun.elapsed() < wait => disk::pause().await,
             Err(_) => return Err(io::ErrorKind::TimedOut.into()),
         }
-        tried += 1;
     }
     Ok(slice)
 }
@@ -147,13 +148,15 @@ pub(crate) async fn read_next_piece(
     len: usize,
     checked: bool,
 ) -> io::Result<Bytes> {
-    for _ in 1..TRIES {
+    let begun = Instant::now();
+    loop {
         match read_piece(disk.clone(), Arc::clone(&file), offset, len, checked).await {
-            Err(e) if e.kind() == io::ErrorKind::TimedOut => disk::pause().await,
+            Err(e) if e.kind() == io::ErrorKind::TimedOut && begun.elapsed() < WAIT_MAX => {
+                disk::pause().await;
+            }
             read => return read,
         }
     }
-    read_piece(disk, file, offset, len, checked).await
 }
 
 /// Reads up to `len` bytes at `offset`. With `checked`, an edit since the opening is an error.
@@ -260,7 +263,6 @@ mod tests {
     use std::fs::{self, File};
     use std::future::poll_fn;
     use std::num::NonZeroUsize;
-    use std::time::Duration;
 
     use tokio::task::LocalSet;
 

@@ -38,6 +38,11 @@ pub enum CommandError {
 }
 
 impl AdminArgs {
+    /// The problems of the configuration file, if it names the socket.
+    fn problems(&self) -> Option<ConfigProblems> {
+        self.admin.is_none().then(|| self.file.load().err()).flatten()
+    }
+
     /// Path of the server's admin socket. A configuration with problems may name it: the server
     /// that runs has another one, and reports them if it is to read this one.
     ///
@@ -64,7 +69,10 @@ impl AdminArgs {
 pub(super) fn post(server: &AdminArgs, path: &str) -> Result<String, CommandError> {
     let socket = server.socket().map_err(CommandError::Problems)?;
     let reply = send(&socket, &format!("POST {path}"), "localhost");
-    let reply = reply.map_err(CommandError::Unreachable)?;
+    let reply = reply.map_err(|e| match server.problems() {
+        Some(problems) => CommandError::Problems(problems),
+        None => CommandError::Unreachable(e),
+    })?;
     match reply.status {
         200 => Ok(reply.text),
         422 => Err(CommandError::Problems(reply.text.lines().map(str::to_owned).collect())),

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::ConfigProblems;
 use crate::acme;
-use crate::config::{Config, page_warnings, unguarded_mounts};
+use crate::config::{Config, overlaps, page_warnings, unguarded_mounts};
 use crate::monitoring::log_files;
 use crate::tls::{Keyring, UpstreamConfigs, local};
 use crate::wasm::WasmApps;
@@ -37,6 +37,7 @@ pub fn checked(config: &Config) -> String {
     };
     let warnings = [
         log_files::warnings(config),
+        overlaps(config),
         page_warnings(config),
         unguarded_mounts(config),
         local::warnings(config),

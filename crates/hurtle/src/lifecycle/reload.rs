@@ -124,6 +124,8 @@ impl Reloader {
         }
         if orders_change {
             let keyring = settings.keyring.as_deref();
+            // Ends the order in progress, which another thread would take for a failed attempt.
+            self.certificates.ordering = None;
             let ordering = acme.map(|acme| acme::start(acme, keyring)).transpose();
             self.certificates.ordering = ordering.map_err(|e| vec![e.to_string()])?;
         }

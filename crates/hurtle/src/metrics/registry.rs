@@ -80,8 +80,7 @@ impl Registry {
         let process = process::read(self.start);
         let now = process::seconds(SystemTime::now());
         let (paths, in_flight) = activity_snapshot::join(&workers, now, now - process.start_time);
-        let sent_bytes: u64 = routes.iter().map(|route| route.response_bytes.sum as u64).sum();
-        let sent_bytes = sent_bytes + total(|w| &w.sent_by_former_routes);
+        let sent_bytes = workers.iter().map(|worker| worker.sent_bytes()).sum();
         let mut file_cache = FileCacheSnapshot::default();
         workers.iter().for_each(|worker| file_cache.add(&worker.files));
         Snapshot {

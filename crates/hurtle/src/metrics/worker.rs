@@ -108,7 +108,7 @@ pub struct WorkerMetrics {
     /// Bytes received from clients, without those of TLS.
     pub received: Counter,
     /// Bytes of the responses of mounts that a reload has removed.
-    pub(super) sent_by_former_routes: Counter,
+    sent_by_former_routes: Counter,
     /// Handshakes by version, and whether the session was resumed.
     pub handshakes: [[Counter; 2]; TLS_VERSIONS.len()],
     /// Failed handshakes by the reasons in `HANDSHAKE_FAILURES`.
@@ -198,6 +198,13 @@ impl WorkerMetrics {
             is_used
         });
         lock(&self.upstreams).retain(|upstream| Arc::strong_count(upstream) > 1);
+    }
+
+    /// Returns the bytes of all response bodies, also those of mounts that are gone.
+    pub(super) fn sent_bytes(&self) -> u64 {
+        let routes = lock(&self.routes);
+        let sent: u64 = routes.iter().map(|route| route.sent_bytes()).sum();
+        sent + self.sent_by_former_routes.get()
     }
 
     /// Counts a limit that a client has hit.

@@ -9,11 +9,15 @@ use std::path::{Path, PathBuf};
 
 use nix::unistd::{Gid, Group, Uid, User, fchown};
 use rustix::fs::{Access, AtFlags, CWD, OFlags, accessat};
+use rustix::io::Errno;
 use rustix::process::geteuid;
 
 use crate::config::{Config, LogTarget, Rotation};
 use crate::observe::LOG_MODE;
 use crate::users::{account, open_as_root};
+
+/// Error of a FIFO that nobody reads, which a log waits for.
+const FIFO_ERROR: i32 = Errno::NXIO.raw_os_error();
 
 /// Bits of a mode that permit writing: to the owner, the group, and others.
 const WRITE_BITS: [u32; 3] = [0o200, 0o020, 0o002];
@@ -42,6 +46,12 @@ pub(crate) fn problems(config: &Config) -> Vec<String> {
         return vec![];
     }
     let problem = |(path, _): (&PathBuf, _)| {
+        if geteuid().is_root() && path.exists() {
+            let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::CLOEXEC;
+            let opened = open_as_root(path, flags | OFlags::NONBLOCK | OFlags::NOCTTY, 0);
+            let refused = opened.err().filter(|e| e.raw_os_error() != Some(FIFO_ERROR))?;
+            return Some(format!("cannot open the log {}: {refused}", path.display()));
+        }
         let needed = if path.exists() { path } else { path.parent().unwrap_or(path) };
         let refused = accessat(CWD, needed, Access::WRITE_OK, AtFlags::EACCESS).err()?;
         Some(format!("cannot open the log {}: {}", path.display(), io::Error::from(refused)))

@@ -117,8 +117,7 @@ pub(crate) async fn complete(handshake: Handshake, choice: Choice) -> Result<Tls
     exchange(&mut socket, &mut session).await?;
     let client = session.peer_certificates().map(ClientCertificate::new);
     if client.is_some_and(|client| client.is_expired()) {
-        session.send_close_notify();
-        flush_now(&socket, &mut session);
+        // Nothing is sent, because new tickets would be part of it.
         return Err(io::Error::new(io::ErrorKind::InvalidData, EXPIRED).into());
     }
     match policy {

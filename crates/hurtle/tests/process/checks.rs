@@ -106,6 +106,16 @@ fn a_check_reads_the_files_of_certificate_authorities() {
 }
 
 #[test]
+fn a_check_warns_of_addresses_that_include_another() {
+    let dir = Dir::new(&[("index.html", "home\n")]);
+    let text = "listen = ['127.0.0.1:81', '0.0.0.0:81', '[::]:81', '0.0.0.0:0']\nroot = '{root}'\n";
+    let (code, said) = check(&dir, "overlap.toml", text);
+    assert_eq!(code, Some(0), "{said}");
+    let warnings: Vec<&str> = said.lines().filter(|line| line.starts_with("warning: ")).collect();
+    assert!(matches!(warnings[..], [one] if one.contains("0.0.0.0:81 and 127.0.0.1:81")), "{said}");
+}
+
+#[test]
 fn a_check_warns_of_pages_that_do_not_exist() {
     let dir = Dir::new(&[("errors/404.html", "gone\n")]);
     let mount = "[[site.mount]]\nfiles = '{root}'\n";

@@ -79,7 +79,7 @@ fn applications_get_the_client_certificate_also_after_resumption() {
 #[test]
 fn a_session_ends_with_the_certificate_of_its_client() {
     let server = server();
-    let pair = server.authority.issue_client_for("alice", Duration::from_secs(3));
+    let pair = server.authority.issue_client_for("alice", Duration::from_secs(6));
     let choices = Choices { certificate: Some(&pair), alpn: &[], ..Choices::default() };
     let alice = Options::of(server.authority.roots(), &choices);
     let begun = Instant::now();
@@ -97,6 +97,12 @@ fn a_session_ends_with_the_certificate_of_its_client() {
         assert!(begun.elapsed() < PATIENCE, "it still goes on");
     }
     assert!(resumed > 0, "sessions are resumed before");
+    // A refused session gets no new tickets, so that the client shows its certificate again.
+    let is_over = (0..20).any(|_| {
+        let peer = Peer::connect(server.address, "must.test", &alice);
+        peer.map_or(true, |peer| !peer.is_resumed())
+    });
+    assert!(is_over, "it goes on to resume");
 }
 
 #[test]

@@ -52,18 +52,19 @@ impl Framing {
             }
             Length::Framed(length @ BodyLength::Chunked) => Framing::new(unknown, Some(length)),
             Length::UntilClose => Framing::new(unknown, None),
-            Length::Frames => Framing::of_stream(unknown, reply),
+            Length::Frames => Framing::of_stream(unknown, request, reply),
         }
     }
 
     /// Frames the body for the client as one of unknown length, because it is encoded on the way.
     /// An empty one stays empty.
-    pub(super) fn encode(&mut self) {
+    /// `http10`: the client's version.
+    pub(super) fn encode(&mut self, http10: bool) {
         self.delimiter = match (&self.reading, self.delimiter) {
             (Some(Reading::Done), Delimiter::Length(0)) => Delimiter::Length(0),
             (Some(Reading::Done), _) => Delimiter::Given,
-            // HTTP/1.0 knows no chunks.
-            (_, Delimiter::Close) => Delimiter::Close,
+            // That version knows no chunks.
+            _ if http10 => Delimiter::Close,
             _ => Delimiter::Chunked,
         };
     }
@@ -84,9 +85,15 @@ impl Framing {
     }
 
     /// Creates the framing of a body that arrives on a stream. Trailers follow a body of any
-    /// length, but not a body of a length that the client knows.
-    fn of_stream(unknown: Delimiter, reply: &ResponseHead<'_>) -> Framing {
-        let has_trailers = || pairs(reply.field_lines).any(|(name, _)| name == b"trailer");
+    /// length, but not a body of a length that the client knows. Those of a gRPC call are not
+    /// announced.
+    fn of_stream(
+        unknown: Delimiter,
+        request: &RequestHead<'_>,
+        reply: &ResponseHead<'_>,
+    ) -> Framing {
+        let is_announced = || pairs(reply.field_lines).any(|(name, _)| name == b"trailer");
+        let has_trailers = || request.call_type().is_some() || is_announced();
         let len = reply.content_length.filter(|_| !has_trailers());
         let delimiter = len.map_or(unknown, Delimiter::Length);
         Framing { delimiter, reading: Some(Reading::Frames), may_keep_alive: true, len }

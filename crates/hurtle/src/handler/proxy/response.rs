@@ -120,7 +120,7 @@ impl Proxy {
         };
         let web = upstream.web.filter(|_| web_call::is_answer(reply));
         if let Some(format) = web {
-            framing.encode();
+            framing.encode(request.head.http10);
             lines = web_call::edited(format, reply, lines);
         }
         let cookie = self.sticky_cookie(request, upstream.number());

@@ -61,10 +61,10 @@ impl UpstreamBody {
         self.len
     }
 
-    /// Encodes the body on its way.
+    /// Encodes the body on its way, for a client of HTTP/1.1 or later.
     pub(crate) fn encode(&mut self, coding: Coding) {
         self.coding = Some(BodyCoding::Content(coding));
-        self.framing.encode();
+        self.framing.encode(false);
     }
 
     /// Takes the input that holds the whole body, with the body's length, and leaves the upstream.
