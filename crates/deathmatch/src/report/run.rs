@@ -97,7 +97,7 @@ pub struct Standing {
     pub contender: String,
     /// Its value over the reference's; the median over rounds.
     pub ratio: f64,
-    /// The interval's ends; `None` below six rounds of turns or 12 cycles of slices.
+    /// The interval's ends; `None` below six rounds of turns, or 12 cycles of slices in 4 bursts.
     pub interval: Option<(f64, f64)>,
     /// Verdict on the interval.
     pub verdict: Verdict,

@@ -124,8 +124,8 @@ impl Judged {
         }
         let Some((low, high)) = one.worse else {
             return format!(
-                "{first}, {measure}: not shown to be at most {share} worse {than}, since there is no \
-                 interval below 12 cycles"
+                "{first}, {measure}: not shown to be at most {share} worse {than}, since an interval \
+                 needs 12 cycles in 4 bursts"
             );
         };
         let said = match one.verdict {
