@@ -532,19 +532,22 @@ mod tests {
         let steady = [vec![20], vec![50; 9]].concat();
         let mixed = [vec![25; 3], vec![50; 7]].concat();
         type Row = (fn(u64) -> u64, fn(u64) -> u64, Vec<u64>, bool, &'static str);
-        let rows: [Row; 5] = [
-            (|_| 600, |_| 600, steady.clone(), false, "did not carry"),
-            (|_| 640, |_| 600, steady.clone(), false, "did not carry"),
-            (|n| 10 + n % 2 * 2_990, |n| 10 + n % 2 * 2_990, mixed, false, "did not carry"),
-            (|_| 1_600, |_| 600, steady, true, "requests waited for a connection"),
-            (|n| 600 + 5 * n, |n| 600 + 5 * n, vec![40; 10], true, "its responses came ever later"),
+        let rows: [Row; 6] = [
+            (|_| 600, |_| 0, steady.clone(), false, "did not carry"),
+            (|_| 640, |_| 40, steady.clone(), false, "did not carry"),
+            (|n| 10 + n % 2 * 2_990, |_| 0, mixed, false, "did not carry"),
+            (|_| 1_600, |_| 1_000, steady.clone(), true, "requests waited for a connection"),
+            // Connecting, or the time after which requests are given up, is no wait.
+            (|_| 1_600, |_| 0, steady, false, "requests waited for a connection"),
+            (|n| 600 + 5 * n, |_| 0, vec![40; 10], true, "its responses came ever later"),
         ];
-        for (response_ms, service_ms, replies_per_second, is_told, told) in rows {
+        for (response_ms, wait_ms, replies_per_second, is_told, told) in rows {
             let mut load = Load { intended: 500, replies: 500, ..Load::default() };
             load.replies_per_second = replies_per_second;
             for n in 0..500 {
                 load.response.record(response_ms(n) * 1_000_000);
-                load.service.record(service_ms(n) * 1_000_000);
+                load.service.record(600_000_000);
+                load.waited_s += wait_ms(n) as f64 / 1e3;
             }
             let rate = Some(50.0);
             let offered =

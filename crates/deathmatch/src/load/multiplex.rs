@@ -240,10 +240,8 @@ impl<'a, L: Link> Engine<'a, L> {
         while let Some(intended) = self.arrivals.first() {
             let Some(slot) = self.free.pop_front() else { break };
             self.arrivals.begin();
-            // Only the generator's own delay counts.
-            let free_since = self.slots[slot].free_since.max(intended);
             let now = self.now();
-            self.tally.record_lateness(intended, now.saturating_sub(free_since));
+            self.tally.begin(intended, self.slots[slot].free_since, now);
             self.start(slot, intended, now);
             let at = slot / self.streams;
             if self.links[self.current[at]].is_shut() {

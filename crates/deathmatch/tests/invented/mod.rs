@@ -169,6 +169,8 @@ fn by_a_generator(generator: f64, at: usize, round: u32, rate: f64) -> Sample {
             response: times(p50 * spread + delayed, rate.min(generator) / most, at as u64),
             service: times(p50 * spread, 0.0, at as u64),
             lateness: times(0.002 + delayed, 0.0, at as u64),
+            waits: 0,
+            waited_s: 0.0,
             errors: Errors { timeout: failed, ..Errors::default() },
             handshakes: Handshakes::default(),
             busy_s: seconds * (rate_kept / generator).min(1.0),
