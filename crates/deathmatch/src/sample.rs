@@ -431,6 +431,11 @@ impl Load {
         self.reads += part.reads;
     }
 
+    /// Time in which requests begin, and in which the generator's work is counted, in seconds.
+    pub fn offering_s(&self) -> f64 {
+        self.seconds - self.draining_s
+    }
+
     /// Right responses a second. With whole seconds, by the time they ended: responses after the
     /// end do not count as throughput.
     pub fn throughput(&self) -> f64 {

@@ -207,6 +207,7 @@ impl Figures {
             requests,
         } = described;
         let seconds = seconds(&offered, is_interrupted, progress.seconds);
+        let offering_s = seconds.min(offered.seconds_max.unwrap_or(seconds));
         let bad = progress.bad_statuses();
         let answered = load.replies + load.errors.total();
         // Without keep-alive none is opened in place of another.
@@ -240,7 +241,7 @@ impl Figures {
             histogram: load.response.clone(),
             connections: progress.connections,
             reconnections: progress.connections.saturating_sub(most),
-            generator: Generator::of(load, seconds),
+            generator: Generator::of(load, offering_s),
             checks: Vec::new(),
             warnings: Vec::new(),
             course: progress.bins.iter().map(Part::of).collect(),
@@ -471,6 +472,7 @@ impl RequestFigures {
 }
 
 impl Generator {
+    /// `seconds`: the time in which requests begin; none counts as work after that.
     fn of(load: &Load, seconds: f64) -> Generator {
         let lateness = Latency::of(&load.lateness).unwrap_or_default();
         let busy_share = if seconds > 0.0 { load.busy_s / seconds } else { 0.0 };
@@ -556,6 +558,20 @@ mod tests {
             let progress = Progress { seconds: 10.6, ..Progress::default() };
             let warnings = Figures::of(described, &load, &progress).warnings.concat();
             assert_eq!(warnings.contains(told), is_told, "{}: {warnings}", response_ms(0));
+        }
+    }
+
+    #[test]
+    fn a_generator_is_the_limit_of_the_time_in_which_requests_begin() {
+        let load = Load { busy_s: 9.8, ..Load::default() };
+        for (seconds_max, ended_s, is_limit) in
+            [(Some(10.0), 10.0, true), (Some(10.0), 11.0, true), (None, 11.0, false)]
+        {
+            let offered = Offer { seconds_max, ..Offer::default() };
+            let described = Described { offered, ..Described::default() };
+            let progress = Progress { seconds: ended_s, ..Progress::default() };
+            let generator = Figures::of(described, &load, &progress).generator;
+            assert_eq!(generator.is_limit, is_limit, "{seconds_max:?}, {ended_s} s: {generator:?}");
         }
     }
 
