@@ -58,8 +58,9 @@ pub(crate) fn load(args: &LoadArgs) -> io::Result<ExitCode> {
     let options = options(&args.load, &job, &described);
     write(&args.out, &Generated::of(options, &figures, moments, Clock::ask(step_s)))?;
     let is_interrupted = described.is_interrupted;
-    if !is_stdout {
-        report(&args.load, &job, described, &load, &watch)?;
+    match is_stdout {
+        true => args.load.outcomes.write(&figures.url, &figures.checks)?,
+        false => drop(report(&args.load, &job, described, &load, &watch)?),
     }
     // Failed requests are figures, and no reason to run this generator again.
     Ok(if is_interrupted { ExitCode::FAILURE } else { ExitCode::SUCCESS })
