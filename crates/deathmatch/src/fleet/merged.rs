@@ -34,8 +34,8 @@ pub struct Merged {
     /// Sums over all generators and all of their time.
     #[serde(flatten)]
     pub counts: Counts,
-    /// Response times of all requests.
-    pub latency: Latency,
+    /// Response times of all requests; `None` without any.
+    pub latency: Option<Latency>,
     /// Figures of each generator for itself.
     pub generators: Vec<Generator>,
     /// The watched server in the time in which all ran.
@@ -61,7 +61,8 @@ pub struct Generator {
     pub responses_per_s: f64,
     pub responses: u64,
     pub failed: u64,
-    pub latency: Latency,
+    /// Its response times; `None` without any.
+    pub latency: Option<Latency>,
     pub lateness_p99_ms: f64,
     pub busy_share: f64,
     /// Reasons for which its figures may not hold.
@@ -275,7 +276,7 @@ fn differences(its: &Options, first: &Options) -> Vec<String> {
 /// Responses a second from when the first ones can have come. Half of the time is left out at most:
 /// response times are long, too, where the server is overloaded.
 fn carried(merged: &Merged, all: &[&Generated], until: f64) -> f64 {
-    let first_s = merged.latency.p50_ms / 1e3;
+    let first_s = merged.latency.as_ref().map_or(0.0, |its| its.p50_ms / 1e3);
     let left_out = if first_s <= merged.common_seconds / 2.0 { first_s } else { 0.0 };
     let from = merged.common_from_unix_s + left_out;
     all.iter().map(|its| responses(its, from, until)).sum::<f64>() / (until - from)
@@ -431,6 +432,21 @@ mod tests {
     fn fleet() -> Collected {
         let generated = ["a", "b", "c", "d"].map(|host| steady(host, 1000.0)).to_vec();
         Collected { generated, watched: Vec::new() }
+    }
+
+    #[test]
+    fn a_load_without_responses_has_no_response_times() {
+        let mut all = fleet();
+        for (_, its) in &mut all.generated {
+            its.counts = Counts { requests: 1000, ..Counts::default() };
+            its.seconds.clear();
+        }
+        let merged = Merged::of(&all);
+        assert!(merged.latency.is_none() && merged.generators[0].latency.is_none());
+        let text = merged.to_string();
+        assert!(!text.contains("p50") && !text.contains("0.0 ms  "), "{text}");
+        let page = page::page(&merged);
+        assert!(!page.contains("median") && !page.contains("Response times"), "{page}");
     }
 
     #[test]

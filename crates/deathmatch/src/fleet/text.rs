@@ -33,8 +33,8 @@ impl fmt::Display for Merged {
             amount(self.counts.responses as f64),
             amount(self.counts.failed as f64)
         )?;
-        if self.counts.responses > 0 {
-            writeln!(to, "  {}", percentiles(&self.latency))?;
+        if let Some(latency) = &self.latency {
+            writeln!(to, "  {}", percentiles(latency))?;
         }
         for (status, number) in &self.counts.statuses {
             writeln!(to, "  {status}: {}", amount(*number as f64))?;
@@ -63,7 +63,7 @@ impl fmt::Display for Merged {
                 "  {:<width$}  {:>12}  {:>9}  {:>9}  {:>9}  {:>3.0} %",
                 its.host,
                 amount(its.responses_per_s),
-                milliseconds(its.latency.p99_ms),
+                its.latency.as_ref().map_or("-".to_owned(), |own| milliseconds(own.p99_ms)),
                 milliseconds(its.lateness_p99_ms),
                 start(its.late_s),
                 its.busy_share * 100.0
