@@ -28,6 +28,9 @@ const BUSY_SHARE_MAX: f64 = 0.95;
 /// Largest lateness as a share of the response time, both as 99th percentiles.
 const LATENESS_SHARE_MAX: f64 = 0.10;
 
+/// Largest share of visits that wait for a free visitor without a warning.
+const WAITS_SHARE_MAX: f64 = 0.05;
+
 /// Smallest share of the offered rate that a server carries if it keeps up.
 pub(crate) const CARRIED_SHARE_MIN: f64 = 0.95;
 
@@ -246,7 +249,7 @@ impl Figures {
             warnings: Vec::new(),
             course: progress.bins.iter().map(Part::of).collect(),
         };
-        figures.warnings = figures.warn(carried(&figures.offered, load), has_waited(load));
+        figures.warnings = figures.warn(carried(&figures.offered, load), load);
         figures.checks = checks(&conditions, &figures);
         figures
     }
@@ -299,7 +302,7 @@ impl Figures {
         fs::write(file, page::page(self))
     }
 
-    fn warn(&self, carried: Option<f64>, has_waited: bool) -> Vec<String> {
+    fn warn(&self, carried: Option<f64>, load: &Load) -> Vec<String> {
         let mut warnings = Vec::new();
         let busy = self.generator.busy_share;
         if busy > BUSY_SHARE_MAX {
@@ -328,7 +331,7 @@ impl Figures {
             let text = format!(
                 "The server did not carry {} requests a second: {}, which is in the response times.",
                 amount(rate),
-                match has_waited {
+                match has_waited(load) {
                     true => "requests waited for a connection",
                     false => "its responses came ever later",
                 }
@@ -336,9 +339,9 @@ impl Figures {
             warnings.push(text);
         }
         let visits = self.by_request.first().map_or(0, |first| first.responses + first.failed);
-        if let Some(rate) = self.offered.rate.filter(|_| self.offered.connections_each.is_some())
-            && !self.is_interrupted
-            && per_second(visits, self.seconds) < CARRIED_SHARE_MIN * rate
+        if self.offered.rate.is_some()
+            && self.offered.connections_each.is_some()
+            && load.waits as f64 > WAITS_SHARE_MAX * visits as f64
         {
             let text = format!(
                 "Visits waited until one of {} visitors had left, and that wait is in the response times: \
@@ -572,6 +575,23 @@ mod tests {
             let progress = Progress { seconds: ended_s, ..Progress::default() };
             let generator = Figures::of(described, &load, &progress).generator;
             assert_eq!(generator.is_limit, is_limit, "{seconds_max:?}, {ended_s} s: {generator:?}");
+        }
+    }
+
+    #[test]
+    fn visits_that_last_long_have_not_waited_for_a_visitor() {
+        // 10 visits a second for 2 s; the last ones take 8 s more.
+        for (waits, is_told) in [(0, false), (1, false), (10, true)] {
+            let load = Load { intended: 20, replies: 20, waits, ..Load::default() };
+            let (rate, connections_each) = (Some(10.0), Some(1));
+            let offered =
+                Offer { rate, connections_each, seconds_max: Some(2.0), ..Offer::default() };
+            let requests = vec!["GET /".to_owned()];
+            let described = Described { offered, requests, ..Described::default() };
+            let apart = vec![Apart { replies: 20, ..Apart::default() }];
+            let progress = Progress { seconds: 10.0, apart, ..Progress::default() };
+            let warnings = Figures::of(described, &load, &progress).warnings.concat();
+            assert_eq!(warnings.contains("Visits waited"), is_told, "{waits}: {warnings}");
         }
     }
 
