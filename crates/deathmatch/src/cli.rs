@@ -296,6 +296,9 @@ pub struct RunArgs {
     /// Print the result as JSON instead of a table.
     #[arg(long)]
     pub json: bool,
+    /// `true` if the command has --resume.
+    #[arg(skip = true)]
+    pub can_resume: bool,
 }
 
 impl RunArgs {
@@ -317,6 +320,7 @@ impl RunArgs {
             rounds: None,
             turns: false,
             json: false,
+            can_resume: true,
         }
     }
 }

@@ -23,7 +23,7 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
 
 use super::progress::Progress;
-use super::{DUEL, RUN, about, chosen_plan, course, draw, read_run, targets, usage};
+use super::{DUEL, RUN, about, chosen_plan, course, draw, quoted, read_run, targets, usage};
 
 /// From so many bytes on, writing the files takes a while and is announced.
 const BYTES_ANNOUNCED_MIN: u64 = 500_000_000;
@@ -118,7 +118,7 @@ pub(super) fn execute(
         description: plan.description.clone(),
         seed,
         rounds: plan.rounds,
-        command: std::env::args().collect::<Vec<_>>().join(" "),
+        command: quoted(std::env::args()),
         fingerprint: facts(&congestion),
         contenders: field.shown.clone(),
         limits: limits(args),
@@ -134,7 +134,7 @@ pub(super) fn execute(
     }
     let outcome = match carry_out(&arena, plan, &field) {
         Err(e) if e.kind() == io::ErrorKind::Interrupted => {
-            return interrupted(&arena).map(Executed::Stopped);
+            return interrupted(&arena, args.can_resume).map(Executed::Stopped);
         }
         outcome => outcome?,
     };
@@ -317,13 +317,14 @@ pub(super) fn on_signal() -> io::Result<Arc<AtomicBool>> {
     Ok(stop)
 }
 
-fn interrupted(arena: &Arena) -> io::Result<ExitCode> {
-    let command: Vec<String> = std::env::args().filter(|word| word != "--resume").collect();
-    let (command, out) = (command.join(" "), arena.out.display());
-    writeln!(
-        io::stderr(),
-        "deathmatch: stopped; what was measured is in {out}. Continue with:\n  {command} --resume"
-    )?;
+fn interrupted(arena: &Arena, can_resume: bool) -> io::Result<ExitCode> {
+    let samples = arena.out.join(arena::SAMPLES);
+    let mut text = format!("deathmatch: stopped; what was measured is in {}.", samples.display());
+    if can_resume {
+        let command = quoted(std::env::args().filter(|word| word != "--resume"));
+        text += &format!(" Continue with:\n  {command} --resume");
+    }
+    writeln!(io::stderr(), "{text}")?;
     Ok(ExitCode::from(EXIT_INTERRUPTED))
 }
 

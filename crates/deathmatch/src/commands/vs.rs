@@ -229,7 +229,12 @@ fn run_args(args: &VsArgs) -> RunArgs {
     };
     let free = || (1..OUT_MAX).map(named).find(|dir| !dir.exists()).unwrap_or_else(|| named(1));
     let out = args.out.clone().unwrap_or_else(free);
-    RunArgs { seed: args.seed, json: args.json, ..RunArgs::own(out, args.port, args.cores.clone()) }
+    RunArgs {
+        seed: args.seed,
+        json: args.json,
+        can_resume: false,
+        ..RunArgs::own(out, args.port, args.cores.clone())
+    }
 }
 
 /// The name under which the first server takes part a second time.
