@@ -233,8 +233,8 @@ impl Figures {
             statuses: progress.statuses.clone(),
             by_request: requests
                 .into_iter()
-                .zip(&progress.apart)
-                .map(|(request, apart)| RequestFigures::of(request, apart))
+                .enumerate()
+                .map(|(at, request)| RequestFigures::of(request, progress.apart.get(at)))
                 .collect(),
             errors: load.errors,
             latency: Latency::of(&load.response),
@@ -464,12 +464,13 @@ impl Latency {
 }
 
 impl RequestFigures {
-    fn of(request: String, apart: &Apart) -> RequestFigures {
+    /// `None`: it was never made.
+    fn of(request: String, apart: Option<&Apart>) -> RequestFigures {
         RequestFigures {
             request,
-            responses: apart.replies,
-            failed: apart.failed,
-            latency: Latency::of(&apart.response),
+            responses: apart.map_or(0, |its| its.replies),
+            failed: apart.map_or(0, |its| its.failed),
+            latency: apart.and_then(|its| Latency::of(&its.response)),
         }
     }
 }
@@ -593,6 +594,17 @@ mod tests {
             let warnings = Figures::of(described, &load, &progress).warnings.concat();
             assert_eq!(warnings.contains("Visits waited"), is_told, "{waits}: {warnings}");
         }
+    }
+
+    #[test]
+    fn each_request_has_its_figures_though_it_was_never_made() {
+        let requests = vec!["GET /a".to_owned(), "GET /b".to_owned()];
+        let described = Described { requests, ..Described::default() };
+        let apart = vec![Apart { replies: 3, ..Apart::default() }];
+        let progress = Progress { apart, ..Progress::default() };
+        let figures = Figures::of(described, &Load::default(), &progress);
+        let responses: Vec<u64> = figures.by_request.iter().map(|its| its.responses).collect();
+        assert_eq!(responses, [3, 0]);
     }
 
     #[test]
