@@ -55,24 +55,6 @@ fn a_signal_ends_it_at_once_and_nothing_is_lost() {
 }
 
 #[test]
-fn an_interrupted_vs_names_no_option_that_it_lacks() {
-    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
-    let stage = Stage::new("vs-signal");
-    let port = stage.port.to_string();
-    let words = ["vs", "floor", "floor", "-c", "2", "--budget", "10m", "--port", &port, "--out"];
-    let mut command = Command::new(DEATHMATCH);
-    command.args(words).arg(&stage.out).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = command.spawn().unwrap();
-    stage.until(&mut child, || recorded(&stage.out).is_ok_and(|samples| !samples.is_empty()));
-    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
-    let output = child.wait_with_output().unwrap();
-    assert_eq!(output.status.code(), Some(130), "{}", said(&output));
-    let error = String::from_utf8_lossy(&output.stderr);
-    assert!(error.contains("samples.jsonl.") && !error.contains("--resume"), "{error}");
-    stage.assert_nothing_runs();
-}
-
-#[test]
 fn a_failed_contender_is_a_row_with_a_reason_and_the_run_continues() {
     let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let stage = Stage::new("fails");

@@ -180,24 +180,6 @@ fn a_generator_s_only_output_is_its_file_without_secrets() {
 }
 
 #[test]
-fn a_generator_that_prints_its_file_writes_the_outcomes_of_its_conditions() {
-    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
-    let dir = folder("fleet-outcomes");
-    let server = Scripted::serving(b"hello".to_vec());
-    let url = format!("http://{}/", server.address);
-    let [junit, summary] = ["load.xml", "load.md"].map(|name| dir.join(name));
-    let conditions = ["--fail-if", "rate > 0", "--junit", path(&junit), "--step-summary"];
-    let load = ["load", &url, "-n", "4", "-c", "1", "--out", "-"];
-    let output = run(&[&load[..], &conditions, &[path(&summary)]].concat());
-    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
-    let printed: Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!(printed["counts"]["responses"], 4, "{printed}");
-    assert!(fs::read_to_string(&junit).unwrap().contains("failures=\"1\""));
-    assert!(fs::read_to_string(&summary).unwrap().contains("rate"));
-    fs::remove_dir_all(dir).unwrap();
-}
-
-#[test]
 fn a_load_that_fails_is_written_and_one_that_is_interrupted_is_marked() {
     let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let dir = folder("fleet-ends");

@@ -7,9 +7,12 @@ mod scripted;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 use std::sync::{Mutex, PoisonError};
+use std::thread;
 
+use deathmatch::arena::recorded;
+use rustix::process::{Pid, Signal, kill_process};
 use scripted::{folder, free_port, judged};
 use serde_json::Value;
 
@@ -94,6 +97,26 @@ fn a_failure_names_its_reason_and_has_the_code_of_wrong_usage() {
         assert_eq!(output.status.code(), Some(2), "{words:?}: {}", stderr(&output));
         assert!(stderr(&output).contains(expected), "{words:?}: {}", stderr(&output));
     }
+}
+
+#[test]
+fn an_interrupted_vs_names_no_option_that_it_lacks() {
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let out = folder("words-interrupted").join("out");
+    let port = free_port().to_string();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_deathmatch"));
+    command.args(["vs", "floor", "floor", "-c", "2", "--budget", "10m", "--port", &port, "--out"]);
+    command.arg(&out).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    while !recorded(&out).is_ok_and(|samples| !samples.is_empty()) {
+        assert_eq!(child.try_wait().unwrap(), None, "it ended too early");
+        thread::yield_now();
+    }
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130), "{}", stderr(&output));
+    let said = stderr(&output);
+    assert!(said.contains("samples.jsonl.") && !said.contains("--resume"), "{said}");
 }
 
 #[test]

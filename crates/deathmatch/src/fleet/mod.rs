@@ -84,7 +84,7 @@ pub struct Options {
     pub protocol: String,
     /// Without the values of fields that hold secrets.
     pub headers: Vec<String>,
-    /// Checksum of a request with a body, or of several requests.
+    /// Checksum of a request with a body, of several requests, or of visits.
     pub request_sha256: Option<String>,
     pub connections: u32,
     pub streams: u32,

@@ -6,7 +6,6 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use super::Status;
 use crate::histogram::Times;
 use crate::sample::Load;
-use crate::target::TARGETS_MAX;
 
 /// Interval at which figures are published.
 const PUBLISH_NS: u64 = 100_000_000;
@@ -15,7 +14,7 @@ const PUBLISH_NS: u64 = 100_000_000;
 const BIN_NS: u64 = 1_000_000_000;
 
 /// Requests of a job whose figures are counted apart, at most.
-const APART_MAX: usize = TARGETS_MAX;
+pub const APART_MAX: usize = 10_000;
 
 /// Largest number of bins; beyond it neighbours are merged, so that a long run needs no more
 /// memory.

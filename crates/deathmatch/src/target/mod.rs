@@ -23,7 +23,7 @@ use http::Uri;
 pub use request::Request;
 pub use route::Route;
 pub use secure::TlsError;
-pub use targets::{TARGETS_MAX, Target};
+pub use targets::Target;
 
 use crate::load::Tls;
 use crate::tls::{Protocol, Trust};
