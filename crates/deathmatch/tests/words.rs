@@ -13,7 +13,7 @@ use std::thread;
 
 use deathmatch::arena::recorded;
 use rustix::process::{Pid, Signal, kill_process};
-use scripted::{folder, free_port, judged};
+use scripted::{PLAN, folder, free_port, judged};
 use serde_json::Value;
 
 const DEATHMATCH: &str = env!("CARGO_BIN_EXE_deathmatch");
@@ -117,6 +117,45 @@ fn an_interrupted_vs_names_no_option_that_it_lacks() {
     assert_eq!(output.status.code(), Some(130), "{}", stderr(&output));
     let said = stderr(&output);
     assert!(said.contains("samples.jsonl.") && !said.contains("--resume"), "{said}");
+}
+
+#[test]
+fn a_run_of_other_works_or_times_is_not_continued() {
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let root = folder("words-resume");
+    let port = free_port().to_string();
+    let run = |plan: &str, more: &[&str]| {
+        let plan = PLAN.replace("\"one\"", "\"floor\"").replace("rounds = 2", plan);
+        fs::write(root.join("plan.toml"), plan).unwrap();
+        let words = ["run", "plan.toml", "--only", "floor", "--out", "out", "--port", &port];
+        run_in(&root, &[&words[..], more].concat())
+    };
+    let output = run("rounds = 1", &[]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let samples = || fs::read(root.join("out/samples.jsonl")).unwrap();
+    let first = samples();
+    let longer = "rounds = 1\nprecision = 0.02";
+    for (plan, is_continued) in [(longer, true), ("rounds = 2", true), ("rounds = 1", true)] {
+        let output = run(plan, &["--resume"]);
+        assert_eq!(output.status.success(), is_continued, "{plan}: {}", stderr(&output));
+    }
+    assert_ne!(samples(), first, "a further round");
+    let plan = PLAN.replace("\"one\"", "\"floor\"");
+    for (from, to) in [
+        ("sample_s = 0.05", "sample_s = 0.06"),
+        ("warm_up_s = 0", "warm_up_s = 0.1"),
+        ("turns = true\n", ""),
+        ("requests = [200]", "requests = [300]"),
+    ] {
+        let (other, before) = (plan.replace(from, to), samples());
+        assert_ne!(other, plan, "{from}");
+        fs::write(root.join("plan.toml"), other).unwrap();
+        let words = ["run", "plan.toml", "--only", "floor", "--out", "out", "--resume"];
+        let output = run_in(&root, &words);
+        assert_eq!(output.status.code(), Some(2), "{to}: {}", stderr(&output));
+        assert!(stderr(&output).contains("was begun with other works or times"), "{to}");
+        assert_eq!(samples(), before, "{to}");
+    }
 }
 
 #[test]

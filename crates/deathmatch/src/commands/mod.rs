@@ -21,6 +21,7 @@ use serde_json::json;
 
 mod calls;
 mod duel;
+mod interrupt;
 mod job;
 mod load;
 mod merge;

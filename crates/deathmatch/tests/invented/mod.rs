@@ -60,6 +60,7 @@ fn the_run() -> Run {
     Run {
         again: None,
         judged: None,
+        measured: None,
         plan: "The deck of 2009".into(),
         description:
             "A 10k file, ten calls on each connection, from 1\u{202f}000 requests a second up \
