@@ -176,7 +176,7 @@ fn a_signal_ends_it_with_the_figures_so_far() {
         let server = Server::start(None);
         let url = format!("http://{}{path}", server.address);
         let child = Command::new(DEATHMATCH)
-            .args(["-d", "1h", "-c", "2", "--timeout", "1h", "--json", &url])
+            .args(["-d", "1h", "-c", "2", "--timeout", "2m", "--json", &url])
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
