@@ -87,6 +87,7 @@ fn options(args: &UrlArgs, job: &Job, described: &Described) -> Options {
         request_sha256: (!is_plain)
             .then(|| sum([sent(job), visits(job, described.offered.connections_each)].concat())),
         connections: described.offered.connections,
+        connections_each: described.offered.connections_each,
         streams: described.offered.streams,
         duration_s: described.offered.seconds_max,
         requests: args.requests,

@@ -189,6 +189,14 @@ impl Merged {
         merged
     }
 
+    /// Names of what each generator has so many of, and of what it offers.
+    pub(super) fn nouns(&self) -> (&'static str, &'static str) {
+        match self.options.connections_each {
+            Some(_) => ("visitors", "visits"),
+            None => ("connections", "requests"),
+        }
+    }
+
     /// Writes `report.html` and `merged.json` into a folder, which is created.
     ///
     /// # Errors
@@ -297,9 +305,9 @@ fn notes(merged: &Merged, all: &[&Generated], carried: f64, is_watched: bool) ->
                     watch was started too late.";
         notes.push(text.to_owned());
     }
-    if merged.rate.is_some_and(|rate| carried < CARRIED_SHARE_MIN * rate)
-        && merged.common_seconds >= 1.0
-    {
+    // The rate of visits is not one of responses.
+    let rate = merged.rate.filter(|_| merged.options.connections_each.is_none());
+    if rate.is_some_and(|rate| carried < CARRIED_SHARE_MIN * rate) && merged.common_seconds >= 1.0 {
         notes.push("The server did not carry the offered rate.".to_owned());
     }
     notes
@@ -524,6 +532,23 @@ mod tests {
             }
             let notes = Merged::of(&all).notes.concat();
             assert_eq!(notes.contains("did not carry"), is_told, "{lost} a second: {notes}");
+        }
+    }
+
+    #[test]
+    fn a_load_of_visits_is_called_so() {
+        let mut all = fleet();
+        for (_, its) in &mut all.generated {
+            // A tenth of the responses that requests at that rate would have.
+            its.rate = Some(1_000.0);
+            (its.options.connections, its.options.connections_each) = (5, Some(6));
+        }
+        let merged = Merged::of(&all);
+        assert!(!merged.notes.concat().contains("did not carry"), "{:?}", merged.notes);
+        let (text, page) = (merged.to_string(), page::page(&merged));
+        for said in [&text, &page] {
+            assert!(said.contains("5 visitors on each, "), "{said}");
+            assert!(said.contains("visits/s offered") && !said.contains("requests/s"), "{said}");
         }
     }
 

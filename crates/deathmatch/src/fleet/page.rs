@@ -30,14 +30,14 @@ pub(super) fn page(its: &Merged) -> String {
 
 fn content(its: &Merged, title: &str) -> Markup {
     let count = |n: u64| amount(n as f64);
-    let marks = its.marks();
+    let (marks, (noun, arrivals)) = (its.marks(), its.nouns());
     html! {
         p.kicker { "deathmatch" }
         h1 { (title) }
         p.lead-in {
             (its.options.protocol) " from " (its.generators.len()) " generators, "
-            (its.options.connections) " connections on each"
-            @if let Some(rate) = its.rate { ", " (amount(rate)) " requests/s offered" }
+            (its.options.connections) " " (noun) " on each"
+            @if let Some(rate) = its.rate { ", " (amount(rate)) " " (arrivals) "/s offered" }
             ". All ran for " (format!("{:.1} s", its.common_seconds)) " from "
             (rfc3339(its.common_from_unix_s)) "."
         }

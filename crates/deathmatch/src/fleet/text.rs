@@ -10,13 +10,14 @@ impl fmt::Display for Merged {
         let options = &self.options;
         writeln!(to, "{} {} over {}", options.method, options.url, options.protocol)?;
         let count = self.generators.len();
+        let (noun, arrivals) = self.nouns();
         let offered = match self.rate {
-            Some(rate) => format!("{} requests/s offered", amount(rate)),
+            Some(rate) => format!("{} {arrivals}/s offered", amount(rate)),
             None => "as fast as they go".to_owned(),
         };
         writeln!(
             to,
-            "{count} generator{}, {} connections on each, {offered}",
+            "{count} generator{}, {} {noun} on each, {offered}",
             if count == 1 { "" } else { "s" },
             amount(f64::from(options.connections))
         )?;
