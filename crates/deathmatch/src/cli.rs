@@ -191,8 +191,8 @@ pub struct DuelArgs {
     /// second, twice that [default: 1%].
     #[arg(long, value_name = "SHARE", value_parser = share)]
     pub precision: Option<f64>,
-    /// Longest time for each contender but the reference at each work [default: 60s; of a plan,
-    /// its].
+    /// Longest time of slices for each contender but the reference at each work, without starts and
+    /// warm-ups [default: 60s; of a plan, its].
     #[arg(long, value_name = "TIME", value_parser = time)]
     pub budget: Option<Duration>,
     /// Contenders that are alive with 50 open connections, but never loaded: their effect is
@@ -296,6 +296,9 @@ pub struct RunArgs {
     /// Print the result as JSON instead of a table.
     #[arg(long)]
     pub json: bool,
+    /// `true` if the command has --resume.
+    #[arg(skip = true)]
+    pub can_resume: bool,
 }
 
 impl RunArgs {
@@ -317,6 +320,7 @@ impl RunArgs {
             rounds: None,
             turns: false,
             json: false,
+            can_resume: true,
         }
     }
 }

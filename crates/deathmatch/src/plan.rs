@@ -206,6 +206,12 @@ const SETTLE_MAX: Duration = Duration::from_millis(300);
 /// Time to start, check and stop a contender, for the estimate only.
 const START: Duration = Duration::from_millis(700);
 
+/// Time of the slices of a contender at one work between two starts, likewise.
+const BURST: Duration = Duration::from_millis(1_200);
+
+/// Longest warm-up before the slices of a work, but for that after a start.
+pub const BURST_WARM_UP_MAX: Duration = Duration::from_millis(500);
+
 impl Plan {
     /// A built-in plan by its name.
     pub fn built_in(name: &str) -> Option<Plan> {
@@ -307,11 +313,23 @@ impl Plan {
             let sample = work.sample.unwrap_or(self.sample);
             START + self.warm_up + (self.settle() + sample) * work.shape.samples()
         };
-        let time = |work: &Work| match self.slices(work) {
-            true => self.budget_of(contenders),
-            false => turn(work) * self.rounds * contenders,
+        let turns = self.works.iter().filter(|work| !self.slices(work));
+        let turns: Duration = turns.map(|work| turn(work) * self.rounds * contenders).sum();
+        turns + self.slices_duration(contenders)
+    }
+
+    /// Approximate longest duration of all slices of this many contenders, with their starts and
+    /// warm-ups. The starts of a burst serve all works.
+    pub fn slices_duration(&self, contenders: u32) -> Duration {
+        let works = self.works.iter().filter(|work| self.slices(work)).count();
+        let Some(further) = u32::try_from(works).unwrap_or(u32::MAX).checked_sub(1) else {
+            return Duration::ZERO;
         };
-        self.works.iter().map(time).sum()
+        let budget = self.budget_of(contenders);
+        let bursts = budget.as_secs_f64() / (BURST * contenders.max(1)).as_secs_f64();
+        let warm_ups = self.warm_up + self.warm_up.min(BURST_WARM_UP_MAX) * further;
+        let starts = ((START + warm_ups) * contenders).mul_f64(bursts.ceil());
+        budget * (further + 1) + starts
     }
 
     /// `true` if a work is done in slices, with all contenders alive.

@@ -363,6 +363,12 @@ pub struct Load {
     pub service: Times,
     /// From the intended start of a request to its sending.
     pub lateness: Times,
+    /// Requests of an open loop, or visits, that had to wait for a free connection or visitor.
+    #[serde(default)]
+    pub waits: u64,
+    /// Sum of these waits, in seconds.
+    #[serde(default)]
+    pub waited_s: f64,
     /// Requests that failed, by kind.
     pub errors: Errors,
     /// Handshakes of TLS, by kind.
@@ -418,9 +424,16 @@ impl Load {
         self.response.merge(&part.response);
         self.service.merge(&part.service);
         self.lateness.merge(&part.lateness);
+        self.waits += part.waits;
+        self.waited_s += part.waited_s;
         self.errors.add(&part.errors);
         self.busy_s += part.busy_s;
         self.reads += part.reads;
+    }
+
+    /// Time in which requests begin, and in which the generator's work is counted, in seconds.
+    pub fn offering_s(&self) -> f64 {
+        self.seconds - self.draining_s
     }
 
     /// Right responses a second. With whole seconds, by the time they ended: responses after the

@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use crate::report::{self, Limit, Measure, Pair, Ranking, Run, Standing, Verdict as ReportVerdict};
 use crate::sample::{ConnectionUse, Handshakes, Mark, Offered, Sample};
 use crate::stats::{
-    self, Better, Fitness, Judged, Ratio, Rounds, Verdict, by_round, comparable, counts,
-    is_disturbed, is_overload,
+    self, Better, Bursts, Fitness, Judged, Ratio, Rounds, Verdict, bursts, by_round, comparable,
+    counts, is_disturbed, is_overload,
 };
 
 /// Figures compared at an offered rate: servers that carry it differ by cost.
@@ -121,12 +121,13 @@ pub fn rankings(samples: &[Sample], reference: &str, floor: &str) -> Vec<Ranking
     for work in works(samples) {
         for measure in compared_by(&work.offered) {
             let base = rounds(samples, reference, &work.work, *measure);
+            let bursts = bursts(samples.iter().filter(|s| s.work == work.work));
             let rows: Vec<Standing> = names
                 .iter()
                 .filter(|name| **name != floor)
                 .filter_map(|name| {
                     let figure = rounds(samples, name, &work.work, *measure);
-                    let compared = compared(&figure, &base, work, *measure, *name == reference)?;
+                    let compared = compared(&figure, &base, &bursts, *measure, *name == reference)?;
                     Some(standing(name, &compared))
                 })
                 .collect();
@@ -163,11 +164,13 @@ fn work_summary(run: &Run, samples: &[Sample], work: &Sample) -> WorkSummary {
     for sample in samples.iter().filter(|s| s.work == work.work && counts(s)) {
         its.entry(&sample.contender).or_default().push(sample);
     }
+    let bursts = bursts(samples.iter().filter(|s| s.work == work.work));
     let contenders = its.into_iter().map(|(name, its)| {
         let ratios = compared_by(&work.offered).iter().filter_map(|measure| {
             let of = |name: &str| rounds(samples, name, &work.work, *measure);
             let own = name == run.reference;
-            Some((*measure, compared(&of(name), &of(&run.reference), work, *measure, own)?))
+            let base = of(&run.reference);
+            Some((*measure, compared(&of(name), &base, &bursts, *measure, own)?))
         });
         let ratios = ratios.filter(|_| name != run.floor).collect();
         (name.to_owned(), Figures { ratios, ..figures(&its) })
@@ -211,16 +214,16 @@ fn figures(samples: &[&Sample]) -> Figures {
     figures
 }
 
-/// Verdict on a figure beside the reference's, at the work of this sample; `None` where they share
+/// Verdict on a figure beside the reference's, at a work with these bursts; `None` where they share
 /// no round.
 fn compared(
     figure: &Rounds,
     base: &Rounds,
-    work: &Sample,
+    bursts: &Bursts,
     measure: Measure,
     own: bool,
 ) -> Option<Compared> {
-    let ratio = Ratio::within(figure, base, work.slice.is_some())?;
+    let ratio = Ratio::within(figure, base, bursts)?;
     let better = if measure.more_is_better() { Better::More } else { Better::Less };
     let verdict = match ratio.verdict(better) {
         _ if own => ReportVerdict::Reference,

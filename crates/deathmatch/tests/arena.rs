@@ -4,6 +4,7 @@
 
 mod scripted;
 
+use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 use std::sync::atomic::Ordering;
@@ -244,11 +245,10 @@ fn a_duel_goes_round_in_mirrored_cycles_over_kept_connections() {
         assert!(load.replies > 0 && load.errors.total() == 0, "{load:?}");
         assert!(load.seconds >= 0.25 && load.replies == load.intended, "sample {last}: {load:?}");
     }
-    // Two at once, in each burst anew, and one for each byte check (before the first slice, after
-    // the last).
+    // In each burst two at once, and one for each byte check, before its slices and after them.
     for server in &stage.servers {
         let connections = server.connections.load(Ordering::SeqCst);
-        assert_eq!(connections, u64::from(2 * bursts) + 2, "no slice opens connections");
+        assert_eq!(connections, u64::from(4 * bursts), "no slice opens connections");
     }
     let asked = stage.requests();
     let again = stage.run(|_| ()).unwrap();
@@ -258,6 +258,72 @@ fn a_duel_goes_round_in_mirrored_cycles_over_kept_connections() {
         "a finished duel stays as it is"
     );
     assert_eq!(stage.requests(), asked, "and asks nobody anything");
+}
+
+#[test]
+fn the_contenders_of_a_duel_are_started_for_each_burst_in_an_order_of_the_seed() {
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let plan = PLAN.replace("turns = true", "budget_s = 2");
+    let stage = Stage::with("duel-starts", &["one", "two", "three"], &plan);
+    let (mut starts, mut bursts) = (Vec::new(), BTreeMap::<String, usize>::new());
+    let cut = stage.run(|event| match event {
+        Event::Starts { contender } => {
+            starts.push(contender.to_owned());
+            // In the second pass.
+            stage.arena.stop.store(starts.len() == 5, Ordering::SeqCst);
+        }
+        Event::Burst { work, .. } => *bursts.entry(work.to_owned()).or_default() += 1,
+        _ => {}
+    });
+    assert_eq!(cut.unwrap_err().kind(), io::ErrorKind::Interrupted, "a start ends as a slice does");
+    assert_eq!((starts.len(), bursts.values().copied().collect()), (5, vec![1, 1]));
+
+    stage.arena.stop.store(false, Ordering::SeqCst);
+    starts.clear();
+    let outcome = stage.run(|event| {
+        if let Event::Starts { contender } = event {
+            starts.push(contender.to_owned());
+        }
+    });
+    let samples = outcome.unwrap().samples;
+    let passes = 1 + samples.iter().map(|s| s.slice.unwrap().burst).max().unwrap();
+    let order = |pass| stage.plan.order(&stage.names(), pass, stage.arena.seed);
+    assert!(passes >= 2, "the second work ends later or with the first one: {passes}");
+    assert_eq!(starts, (1..passes).flat_map(order).collect::<Vec<_>>(), "it is resumed");
+    assert_ne!(order(0), order(1), "each is started first at times");
+}
+
+#[test]
+fn a_contender_of_a_duel_that_fails_to_start_again_leaves_the_others() {
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let plan = PLAN.replace("turns = true", "budget_s = 2");
+    for goes_wrong in [false, true] {
+        let mut stage = Stage::with("duel-start-fails", &["one", "two", "three"], &plan);
+        stage.plan.works.remove(0);
+        let mut leaving = stage.servers.remove(1);
+        let mut starts = BTreeMap::<String, usize>::new();
+        let outcome = stage.run(|event| {
+            let Event::Starts { contender } = event else { return };
+            *starts.entry(contender.to_owned()).or_default() += 1;
+            match (contender, starts[contender]) {
+                ("two", 2) if goes_wrong => leaving.go_wrong(),
+                ("two", 2) => leaving.leave(),
+                _ => {}
+            }
+        });
+        let outcome = outcome.unwrap();
+        let why = &outcome.failed["two"];
+        assert!(why.starts_with("when started again: "), "{why}");
+        let bursts = |name: &str| {
+            let its = outcome.samples.iter().filter(|s| s.contender == name);
+            its.map(|s| s.slice.unwrap().burst).max().unwrap()
+        };
+        assert!(bursts("two") == 0 && bursts("three") > 0 && bursts("one") > 0);
+        assert_eq!(starts["two"], 2, "it is not tried again");
+        let is_wrong = |s: &Sample| s.marks.contains(&Mark::WrongBytes);
+        let mut own = outcome.samples.iter().filter(|s| s.contender == "two");
+        assert_eq!(own.any(is_wrong), goes_wrong, "nothing shows since when they are wrong");
+    }
 }
 
 #[test]

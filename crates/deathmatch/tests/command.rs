@@ -5,6 +5,7 @@
 
 mod scripted;
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::net::TcpListener;
@@ -15,6 +16,7 @@ use std::sync::{Mutex, PoisonError};
 
 use deathmatch::arena::recorded;
 use deathmatch::plan::Plan;
+use deathmatch::sample::Sample;
 use deathmatch::stats::Duel;
 use rustix::process::{Pid, Signal, kill_process};
 use scripted::{PLAN, Scripted, folder, free_port};
@@ -238,12 +240,16 @@ fn a_duel_prints_a_table_and_refuses_what_it_cannot_do() {
     assert!(at_a_rate.replies.is_none(), "a rate is offered, not compared: {at_a_rate:?}");
 
     let samples = fs::read_to_string(stage.out.join("samples.jsonl")).unwrap();
-    let has_read = |line: &str| {
-        let sample: serde_json::Value = serde_json::from_str(line).unwrap();
-        sample["slice"]["first_level_read"].as_f64().is_some_and(|read| read > 0.0)
-    };
-    let slices = samples.lines().filter(|line| line.contains("\"slice\":{"));
-    assert!(slices.clone().count() > 0 && slices.clone().all(has_read), "the state of the core");
+    let samples = samples.lines().map(|line| serde_json::from_str(line).unwrap());
+    let slices: Vec<Sample> = samples.filter(|sample: &Sample| sample.slice.is_some()).collect();
+    let has_read = |sample: &Sample| sample.slice.unwrap().first_level_read > Some(0.0);
+    assert!(!slices.is_empty() && slices.iter().all(has_read), "the state of the core");
+    let mut started = BTreeSet::new();
+    for sample in &slices {
+        let slice = sample.slice.unwrap();
+        let is_first = started.insert((slice.burst, &sample.contender));
+        assert_eq!(slice.idle_cpu.is_none(), is_first, "none since the start: {slice:?}");
+    }
 
     let twin = || {
         let run = fs::read_to_string(stage.out.join("run.json")).unwrap();

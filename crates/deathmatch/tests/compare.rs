@@ -88,7 +88,8 @@ fn a_search_keeps_its_limit_beside_slices_of_the_same_file() {
             }
         };
         let search = (0..6).flat_map(|round| [at(round, most, None), at(round, most * 1.25, None)]);
-        let slices = (0..40).map(|cycle| at(cycle, 500.0, Some(Slice::default())));
+        let slice = |burst| Slice { burst, ..Slice::default() };
+        let slices = (0..40).map(|cycle| at(cycle, 500.0, Some(slice(cycle / 4))));
         let lines = search.chain(slices).map(|s| serde_json::to_string(&s).unwrap() + "\n");
         let dir = root.join(name);
         fs::create_dir_all(&dir).unwrap();

@@ -201,9 +201,10 @@ fn vs_has_no_verdict_on_a_server_that_dies_meanwhile() {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    // Enough cycles for an interval.
+    // Enough bursts for an interval, and then within one: after the last slice of a burst a server
+    // is stopped anyway.
     let samples = || fs::read_to_string(out.join("samples.jsonl")).unwrap_or_default();
-    while samples().lines().count() < 2 * 16 {
+    while samples().lines().count() < 2 * (4 * 4 + 1) {
         assert_eq!(duel.try_wait().unwrap(), None, "the duel has ended early");
         thread::sleep(Duration::from_millis(10));
     }

@@ -7,10 +7,13 @@ mod scripted;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 use std::sync::{Mutex, PoisonError};
+use std::thread;
 
-use scripted::{folder, free_port, judged};
+use deathmatch::arena::recorded;
+use rustix::process::{Pid, Signal, kill_process};
+use scripted::{PLAN, folder, free_port, judged};
 use serde_json::Value;
 
 const DEATHMATCH: &str = env!("CARGO_BIN_EXE_deathmatch");
@@ -97,6 +100,65 @@ fn a_failure_names_its_reason_and_has_the_code_of_wrong_usage() {
 }
 
 #[test]
+fn an_interrupted_vs_names_no_option_that_it_lacks() {
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let out = folder("words-interrupted").join("out");
+    let port = free_port().to_string();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_deathmatch"));
+    command.args(["vs", "floor", "floor", "-c", "2", "--budget", "10m", "--port", &port, "--out"]);
+    command.arg(&out).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    while !recorded(&out).is_ok_and(|samples| !samples.is_empty()) {
+        assert_eq!(child.try_wait().unwrap(), None, "it ended too early");
+        thread::yield_now();
+    }
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130), "{}", stderr(&output));
+    let said = stderr(&output);
+    assert!(said.contains("samples.jsonl.") && !said.contains("--resume"), "{said}");
+}
+
+#[test]
+fn a_run_of_other_works_or_times_is_not_continued() {
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let root = folder("words-resume");
+    let port = free_port().to_string();
+    let run = |plan: &str, more: &[&str]| {
+        let plan = PLAN.replace("\"one\"", "\"floor\"").replace("rounds = 2", plan);
+        fs::write(root.join("plan.toml"), plan).unwrap();
+        let words = ["run", "plan.toml", "--only", "floor", "--out", "out", "--port", &port];
+        run_in(&root, &[&words[..], more].concat())
+    };
+    let output = run("rounds = 1", &[]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let samples = || fs::read(root.join("out/samples.jsonl")).unwrap();
+    let first = samples();
+    let longer = "rounds = 1\nprecision = 0.02";
+    for (plan, is_continued) in [(longer, true), ("rounds = 2", true), ("rounds = 1", true)] {
+        let output = run(plan, &["--resume"]);
+        assert_eq!(output.status.success(), is_continued, "{plan}: {}", stderr(&output));
+    }
+    assert_ne!(samples(), first, "a further round");
+    let plan = PLAN.replace("\"one\"", "\"floor\"");
+    for (from, to) in [
+        ("sample_s = 0.05", "sample_s = 0.06"),
+        ("warm_up_s = 0", "warm_up_s = 0.1"),
+        ("turns = true\n", ""),
+        ("requests = [200]", "requests = [300]"),
+    ] {
+        let (other, before) = (plan.replace(from, to), samples());
+        assert_ne!(other, plan, "{from}");
+        fs::write(root.join("plan.toml"), other).unwrap();
+        let words = ["run", "plan.toml", "--only", "floor", "--out", "out", "--resume"];
+        let output = run_in(&root, &words);
+        assert_eq!(output.status.code(), Some(2), "{to}: {}", stderr(&output));
+        assert!(stderr(&output).contains("was begun with other works or times"), "{to}");
+        assert_eq!(samples(), before, "{to}");
+    }
+}
+
+#[test]
 fn a_duel_without_a_terminal_says_how_far_it_is_and_only_what_is_true() {
     let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let root = folder("words-progress");
@@ -107,8 +169,8 @@ fn a_duel_without_a_terminal_says_how_far_it_is_and_only_what_is_true() {
     let (said, progress) = (stdout(&output), stderr(&output));
     assert_eq!(output.status.code(), Some(3), "{said}");
     assert!(progress.lines().any(|line| line.starts_with("100 %, ")), "{progress}");
-    let not_shown = "not shown to be at most 0.5 % worse than floor-2, since there is no interval";
-    let true_ones = ["about 1 s; in deathmatch-vs", "the budget ended before +-1 %"];
+    let not_shown = "not shown to be at most 0.5 % worse than floor-2, since an interval needs";
+    let true_ones = ["about 4 s; in deathmatch-vs", "the budget ended before +-1 %"];
     let more = ["the rate is fixed", "the floor against itself", not_shown];
     for words in true_ones.into_iter().chain(more) {
         assert!(said.contains(words), "{words}: {said}");

@@ -1,5 +1,9 @@
 //! A duel: all contenders are alive on the same processor, and the load goes round between them in
 //! short slices. Contenders that cannot share the processor have turns instead.
+//!
+//! In a *pass* all are started, each work has a burst of slices, and all are stopped. Two processes
+//! of one program differ by up to a percent or two (in the placement of their memory, in hash
+//! seeds), so every burst has processes of its own.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -15,7 +19,7 @@ use super::{Event, Run};
 use crate::calls::{check_hardware, count_hardware};
 use crate::load::{self, Job, Kept};
 use crate::machine::Snapshot;
-use crate::plan::{Shape, Work};
+use crate::plan::{BURST_WARM_UP_MAX, Shape, Work};
 use crate::sample::{Mark, Offered, Sample, Slice};
 use crate::stats::shared_core::without_left_out;
 use crate::stats::{LOOKS_MAX, duel};
@@ -32,12 +36,9 @@ const SLICE_RESPONSES: u64 = 20;
 /// another contender, or have gone cold.
 const WARM_UP_PART: u32 = 5;
 
-/// Longest warm-up of all contenders at the beginning of a burst, when connections are opened.
-const BURST_WARM_UP_MAX: Duration = Duration::from_millis(500);
-
-/// Cycles after which another work has its burst, so that each work sees more than one state of the
-/// machine. Even: cycles come in pairs of opposite order.
-const BURST_CYCLES: u32 = 8;
+/// Cycles of a burst. A plan's default budget has six such bursts of two contenders; `BURSTS_MIN`
+/// of them have an interval. Even: cycles come in pairs of opposite order.
+const BURST_CYCLES: u32 = 4;
 
 /// Shares of the budget after which the duel looks at its intervals.
 const LOOKS: [f64; LOOKS_MAX] = [0.25, 0.5, 1.0];
@@ -52,7 +53,7 @@ const CYCLES_MAX: u32 = 9_999;
 struct LiveContender<'a> {
     entrant: &'a Entrant,
     server: Server,
-    /// The end of its last slice.
+    /// The end of its last slice since its start.
     last: Option<(Instant, Snapshot)>,
 }
 
@@ -69,47 +70,53 @@ struct WorkDuel {
 }
 
 impl<'a, T: FnMut(Event<'_>)> Run<'a, T> {
-    /// Does all works in slices that can be done so. Returns the contenders that could not take
-    /// part and need turns, with reasons.
-    pub(super) fn duel(&mut self) -> io::Result<BTreeMap<String, String>> {
+    /// Does all works in slices that can be done so. Contenders that cannot take part are set
+    /// apart: they need turns.
+    pub(super) fn duel(&mut self) -> io::Result<()> {
         let mut duels: Vec<WorkDuel> =
             self.plan.works.iter().filter_map(|work| self.begin(work)).collect();
-        let mut apart = BTreeMap::new();
         if duels.iter().all(|duel| duel.is_over) {
-            return Ok(apart);
+            return Ok(());
         }
         self.has_counters = check_hardware().is_ok();
-        let mut contenders = self.gather(&mut apart)?;
-        if self.is_incomplete() {
-            return contenders.into_iter().try_for_each(|f| f.server.stop()).map(|()| apart);
-        }
-        if apart.contains_key(&self.plan.reference) {
+        let mut contenders = self.gather(&duels)?;
+        if self.apart.contains_key(&self.plan.reference) {
             // Ratios to it would compare turns with slices.
             for contender in contenders.drain(..) {
                 let why = format!("{} cannot", self.plan.reference);
-                apart.insert(contender.entrant.name.clone(), why);
+                self.apart.insert(contender.entrant.name.clone(), why);
                 // It has no samples yet.
                 drop(contender);
             }
-            return Ok(apart);
+            return Ok(());
         }
-        while duels.iter().any(|duel| !duel.is_over) && !contenders.is_empty() {
-            for duel in duels.iter_mut().filter(|duel| !duel.is_over) {
-                if self.is_incomplete() {
-                    duel.is_over = true;
-                    continue;
-                }
-                self.burst(duel, &mut contenders)?;
-                self.look(duel);
-            }
+        while !contenders.is_empty() {
+            self.pass(&mut duels, contenders)?;
+            let is_over = self.is_incomplete() || duels.iter().all(|duel| duel.is_over);
+            contenders = if is_over { Vec::new() } else { self.start_all(&duels, false)? };
         }
         for duel in &duels {
             self.record.mark_shared_cores(&duel.work.name())?;
         }
-        for contender in contenders {
-            self.close(contender)?;
+        Ok(())
+    }
+
+    /// A burst of each work that is not over; then the contenders are checked and stopped.
+    fn pass(
+        &mut self,
+        duels: &mut [WorkDuel],
+        mut contenders: Vec<LiveContender<'a>>,
+    ) -> io::Result<()> {
+        let mut warm_up = self.plan.warm_up;
+        for duel in duels.iter_mut().filter(|duel| !duel.is_over) {
+            if self.is_incomplete() || contenders.is_empty() {
+                break;
+            }
+            self.burst(duel, &mut contenders, warm_up)?;
+            self.look(duel);
+            warm_up = warm_up.min(BURST_WARM_UP_MAX);
         }
-        Ok(apart)
+        contenders.into_iter().try_for_each(|contender| self.close(contender))
     }
 
     /// The state of the duel at a work, after the slices in the journal; `None` if it has turns.
@@ -162,33 +169,15 @@ impl<'a, T: FnMut(Event<'_>)> Run<'a, T> {
         self.plan.budget_of(u32::try_from(self.entrants.len()).unwrap_or(u32::MAX))
     }
 
-    /// Starts all contenders; those that cannot share the processor are stopped again.
-    fn gather(
-        &mut self,
-        apart: &mut BTreeMap<String, String>,
-    ) -> io::Result<Vec<LiveContender<'a>>> {
-        let mut contenders = Vec::new();
-        for entrant in self.entrants {
-            (self.tell)(Event::Starts { contender: &entrant.name });
-            if let Some(why) = memory_short() {
-                self.set_apart(apart, entrant, why);
-                continue;
-            }
-            let started = self.turn(entrant, 0, 0).start();
-            match started {
-                Ok(server) => contenders.push(LiveContender { entrant, server, last: None }),
-                Err(e) => self.note("", &entrant.name, Err(e))?,
-            }
-            if self.is_incomplete() {
-                break;
-            }
-        }
+    /// Starts all contenders for the first pass; those that cannot share the processor are stopped
+    /// again, and set apart.
+    fn gather(&mut self, duels: &[WorkDuel]) -> io::Result<Vec<LiveContender<'a>>> {
         let mut sharing = Vec::new();
-        for contender in contenders {
+        for contender in self.start_all(duels, true)? {
             match cannot_share(&contender.server, self.arena.server_core) {
                 None => sharing.push(contender),
                 Some(why) => {
-                    self.set_apart(apart, contender.entrant, why);
+                    self.set_apart(contender.entrant, why);
                     contender.server.stop()?;
                 }
             }
@@ -196,9 +185,46 @@ impl<'a, T: FnMut(Event<'_>)> Run<'a, T> {
         Ok(sharing)
     }
 
-    fn set_apart(&mut self, apart: &mut BTreeMap<String, String>, entrant: &Entrant, why: String) {
+    /// Starts the contenders of a pass, in an order drawn from the seed; those that failed or are
+    /// set apart take no part. None is left running beside a failure that ends the duel.
+    fn start_all(
+        &mut self,
+        duels: &[WorkDuel],
+        is_first: bool,
+    ) -> io::Result<Vec<LiveContender<'a>>> {
+        let pass = duels.iter().map(|duel| duel.burst).max().unwrap_or(0);
+        let names: Vec<String> = self.entrants.iter().map(|e| e.name.clone()).collect();
+        let when = if is_first { "" } else { "when started again: " };
+        let mut contenders = Vec::new();
+        for name in self.plan.order(&names, pass, self.arena.seed) {
+            if self.arena.stop.load(Ordering::Relaxed) {
+                return Err(io::ErrorKind::Interrupted.into());
+            }
+            let is_out = self.failed.contains_key(&name) || self.apart.contains_key(&name);
+            let entrant = self.entrants.iter().find(|e| e.name == name && !is_out);
+            let Some(entrant) = entrant else { continue };
+            (self.tell)(Event::Starts { contender: &name });
+            if let Some(why) = memory_short().filter(|_| is_first) {
+                self.set_apart(entrant, why);
+                continue;
+            }
+            match self.turn(entrant, 0, 0).start() {
+                Ok(server) => contenders.push(LiveContender { entrant, server, last: None }),
+                Err(e) => self.note_bytes(when, &name, Err(e))?,
+            }
+            if self.is_incomplete() {
+                contenders.into_iter().try_for_each(|contender| contender.server.stop())?;
+                return Ok(Vec::new());
+            }
+        }
+        // The order of cycles is drawn from one order of names, whatever started first.
+        contenders.sort_by_key(|one| names.iter().position(|name| *name == one.entrant.name));
+        Ok(contenders)
+    }
+
+    fn set_apart(&mut self, entrant: &Entrant, why: String) {
         (self.tell)(Event::Apart { contender: &entrant.name, why: &why });
-        apart.insert(entrant.name.clone(), why);
+        self.apart.insert(entrant.name.clone(), why);
     }
 
     /// Some cycles of one work.
@@ -206,13 +232,13 @@ impl<'a, T: FnMut(Event<'_>)> Run<'a, T> {
         &mut self,
         duel: &mut WorkDuel,
         contenders: &mut Vec<LiveContender<'a>>,
+        warm_up: Duration,
     ) -> io::Result<()> {
         let jobs = contenders.iter().map(|contender| {
             self.turn(contender.entrant, 0, 0).job(&contender.server, &duel.work, duel.offered)
         });
         let jobs = jobs.collect::<io::Result<Vec<Job>>>()?;
         let mut kept = jobs.iter().map(Kept::new).collect::<io::Result<Vec<_>>>()?;
-        let warm_up = self.plan.warm_up.min(BURST_WARM_UP_MAX);
         let mut slowest = 0;
         for one in &mut kept {
             // The median: one pause of the machine would make slices long.
@@ -336,13 +362,24 @@ impl<'a, T: FnMut(Event<'_>)> Run<'a, T> {
     fn close(&mut self, contender: LiveContender<'a>) -> io::Result<()> {
         let LiveContender { entrant, server, .. } = contender;
         let checked = self.turn(entrant, 0, 0).check(&server);
-        if let Err(TurnError::WrongBytes(_)) = checked {
-            self.record.mark_slices(&entrant.name, Mark::WrongBytes)?;
-        }
-        self.note("after the last cycle: ", &entrant.name, checked)?;
+        self.note_bytes("after its last cycle: ", &entrant.name, checked)?;
         let stopped = server.stop();
         let stopped = stopped.map_err(|e| TurnError::Contender(format!("it did not stop: {e}")));
-        self.note("after the last cycle: ", &entrant.name, stopped)
+        self.note("after its last cycle: ", &entrant.name, stopped)
+    }
+
+    /// Notes the failure of a contender, and with wrong bytes marks all its slices: nothing shows
+    /// since when they are wrong.
+    fn note_bytes(
+        &mut self,
+        when: &str,
+        name: &str,
+        ended: Result<(), TurnError>,
+    ) -> io::Result<()> {
+        if let Err(TurnError::WrongBytes(_)) = ended {
+            self.record.mark_slices(name, Mark::WrongBytes)?;
+        }
+        self.note(when, name, ended)
     }
 }
 

@@ -95,7 +95,7 @@ pub enum Event<'a> {
     Turn { round: u32, contender: &'a str, work: &'a str },
     /// The turn is over, or was done before.
     Done,
-    /// A contender of a duel is started.
+    /// A contender of a duel is started, in each pass over the works anew.
     Starts { contender: &'a str },
     /// Some cycles of a duel are over; `ended` is the share of its budget, from 0 to 1. It is 1
     /// once the duel has reached its precision.
@@ -248,7 +248,7 @@ impl Arena {
             has_counters: false,
             tell: &mut tell,
         };
-        run.apart = run.duel()?;
+        run.duel()?;
         if run.is_incomplete() {
             return Ok(run.outcome());
         }

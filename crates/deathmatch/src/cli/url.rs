@@ -8,6 +8,7 @@ use clap::Args;
 
 use crate::duration::parse as duration;
 use crate::figures::{Check, Condition, append_summary, write_junit};
+use crate::histogram::TIME_NS_MAX;
 use crate::target::{Route, Url};
 
 /// Load on one running server.
@@ -110,8 +111,8 @@ pub struct UrlArgs {
     /// Files with the outcome of each condition.
     #[command(flatten)]
     pub outcomes: OutcomeArgs,
-    /// A response that takes longer is a failure.
-    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration)]
+    /// A response that takes longer is a failure; 2m at most.
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = timeout)]
     pub timeout: Duration,
     /// Print the figures as JSON.
     #[arg(long)]
@@ -122,6 +123,14 @@ pub struct UrlArgs {
     /// Also write a page with charts to this file.
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
+}
+
+/// A time that a histogram of response times can tell from longer ones.
+fn timeout(text: &str) -> Result<Duration, String> {
+    let longest = Duration::from_nanos(TIME_NS_MAX);
+    let told = |time: &Duration| *time <= longest;
+    let why = || format!("write {}s at most: longer times are not told apart", longest.as_secs());
+    duration(text).and_then(|time| Some(time).filter(told).ok_or_else(why))
 }
 
 impl UrlArgs {
@@ -180,5 +189,15 @@ mod tests {
     #[test]
     fn a_rate_has_bounds() {
         assert!(rate("0").is_err() && rate("2e6").is_err() && rate("1.5") == Ok(1.5));
+    }
+
+    #[test]
+    fn a_timeout_is_a_time_that_histograms_tell_apart() {
+        for (text, time) in [("500ms", 500), ("2m", 120_000), ("120", 120_000)] {
+            assert_eq!(timeout(text), Ok(Duration::from_millis(time)), "{text}");
+        }
+        for (text, why) in [("121s", "write 120s at most"), ("1h", "120s"), ("x", "write a time")] {
+            assert!(timeout(text).is_err_and(|e| e.contains(why)), "{text}");
+        }
     }
 }

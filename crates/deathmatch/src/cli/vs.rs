@@ -48,7 +48,7 @@ pub struct VsArgs {
     /// Half width of the interval of a ratio at which the duel ends.
     #[arg(long, value_name = "SHARE", default_value = "1%", value_parser = share)]
     pub precision: f64,
-    /// Longest time for each server but the first.
+    /// Longest time of slices for each server but the first; starts and warm-ups are added.
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = time)]
     pub budget: Duration,
     /// Folder with more contenders.

@@ -22,7 +22,7 @@ use deathmatch::target::targets::{check_targets, order, read_body, read_targets}
 use deathmatch::target::{Request, Target, Url};
 use deathmatch::tls::Protocol;
 
-use super::run::on_signal;
+use super::interrupt::on_signal;
 
 /// Duration if neither it nor a number of requests is given.
 const DURATION: Duration = Duration::from_secs(10);

@@ -13,7 +13,7 @@ use aws_lc_rs::digest;
 use deathmatch::cli::{LoadArgs, UrlArgs};
 use deathmatch::figures::{Described, Figures};
 use deathmatch::fleet::{Clock, Generated, Moments, Options, rfc3339, unix_now};
-use deathmatch::load::{Job, Watch, websocket_content};
+use deathmatch::load::{Job, Step, Watch, websocket_content};
 use deathmatch::sample::ConnectionUse;
 
 use super::job::prepare;
@@ -58,8 +58,9 @@ pub(crate) fn load(args: &LoadArgs) -> io::Result<ExitCode> {
     let options = options(&args.load, &job, &described);
     write(&args.out, &Generated::of(options, &figures, moments, Clock::ask(step_s)))?;
     let is_interrupted = described.is_interrupted;
-    if !is_stdout {
-        report(&args.load, &job, described, &load, &watch)?;
+    match is_stdout {
+        true => args.load.outcomes.write(&figures.url, &figures.checks)?,
+        false => drop(report(&args.load, &job, described, &load, &watch)?),
     }
     // Failed requests are figures, and no reason to run this generator again.
     Ok(if is_interrupted { ExitCode::FAILURE } else { ExitCode::SUCCESS })
@@ -73,7 +74,7 @@ fn options(args: &UrlArgs, job: &Job, described: &Described) -> Options {
         }
         _ => text.clone(),
     };
-    let is_plain = args.body.is_none() && job.requests.len() == 1;
+    let is_plain = args.body.is_none() && job.requests.len() == 1 && job.client.steps.is_empty();
     let sum = |bytes: Vec<u8>| {
         let sum = digest::digest(&digest::SHA256, &bytes);
         sum.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
@@ -83,8 +84,10 @@ fn options(args: &UrlArgs, job: &Job, described: &Described) -> Options {
         method: described.method.clone(),
         protocol: described.protocol.clone(),
         headers: args.headers.iter().map(field).collect(),
-        request_sha256: (!is_plain).then(|| sum(sent(job))),
+        request_sha256: (!is_plain)
+            .then(|| sum([sent(job), visits(job, described.offered.connections_each)].concat())),
         connections: described.offered.connections,
+        connections_each: described.offered.connections_each,
         streams: described.offered.streams,
         duration_s: described.offered.seconds_max,
         requests: args.requests,
@@ -108,6 +111,19 @@ fn sent(job: &Job) -> Vec<u8> {
         sent.extend(content);
     }
     sent
+}
+
+/// The course of visits, if the job is of visits: the requests of each step, the pauses, and the
+/// connections of a visitor.
+fn visits(job: &Job, connections_each: Option<u32>) -> Vec<u8> {
+    let steps = job.client.steps.iter().flat_map(|Step { requests, pause }| {
+        let indices = requests.iter().flat_map(|which| (*which as u64).to_be_bytes());
+        let pauses = pause.iter().flat_map(|pause| pause.as_nanos().to_be_bytes());
+        let length = (requests.len() as u64).to_be_bytes();
+        length.into_iter().chain(indices).chain(pauses).collect::<Vec<u8>>()
+    });
+    let connections = connections_each.into_iter().flat_map(u32::to_be_bytes);
+    steps.chain(connections).collect()
 }
 
 /// Waits for a moment by this machine's clock; `false` after a signal.

@@ -21,6 +21,7 @@ use serde_json::json;
 
 mod calls;
 mod duel;
+mod interrupt;
 mod job;
 mod load;
 mod merge;
@@ -236,6 +237,16 @@ fn counted(count: u32, what: &str) -> String {
     if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
 }
 
+/// A command line that a POSIX shell reads as these words.
+fn quoted(words: impl Iterator<Item = String>) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-./:=,+@%".contains(c);
+    let word = |word: String| match !word.is_empty() && word.chars().all(is_plain) {
+        true => word,
+        false => format!("'{}'", word.replace('\'', "'\\''")),
+    };
+    words.map(word).collect::<Vec<String>>().join(" ")
+}
+
 fn usage(why: &str) -> io::Result<ExitCode> {
     writeln!(io::stderr(), "deathmatch: {why}")?;
     Ok(ExitCode::from(EXIT_USAGE))
@@ -290,5 +301,25 @@ fn about(time: Duration) -> String {
     match time.as_secs_f64().ceil() {
         seconds if seconds <= SECONDS_SHOWN_MAX => format!("about {seconds} s"),
         seconds => format!("about {} min", (seconds / 60.0).ceil()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_is_quoted_where_the_shell_would_change_it() {
+        for (word, shown) in [
+            ("new=nginx:/b", "new=nginx:/b"),
+            ("10%", "10%"),
+            ("", "''"),
+            ("$HOME", "'$HOME'"),
+            ("./a -p {port}", "'./a -p {port}'"),
+            ("it's", r"'it'\''s'"),
+        ] {
+            let words = ["vs".to_owned(), word.to_owned()].into_iter();
+            assert_eq!(quoted(words), format!("vs {shown}"));
+        }
     }
 }

@@ -21,8 +21,8 @@ pub(super) struct Progress {
     /// Expected time of a turn, and the number that is over.
     turn: Duration,
     turns: u32,
-    /// Longest time of the slices of one work.
-    budget: Duration,
+    /// Longest time of the slices of one work, with its share of the starts.
+    slices_of_work: Duration,
     /// Share of that time, from 0 to 1, that is over, by work.
     slices: BTreeMap<String, f64>,
     /// Lines that were written.
@@ -33,7 +33,7 @@ impl Progress {
     pub(super) fn new(plan: &Plan, contenders: usize) -> Progress {
         let whole = plan.duration(contenders);
         let contenders = u32::try_from(contenders).unwrap_or(u32::MAX).max(1);
-        let budget = plan.budget_of(contenders);
+        let all_slices = plan.slices_duration(contenders);
         let sliced = plan.works.iter().filter(|work| plan.slices(work)).count();
         let (sliced, works) = (count(sliced), count(plan.works.len()));
         let turns = (works - sliced) * plan.rounds * contenders;
@@ -44,9 +44,9 @@ impl Progress {
             bar,
             is_terminal: io::stderr().is_terminal(),
             whole,
-            turn: whole.saturating_sub(budget * sliced) / turns.max(1),
+            turn: whole.saturating_sub(all_slices) / turns.max(1),
             turns: 0,
-            budget,
+            slices_of_work: all_slices / sliced.max(1),
             slices: BTreeMap::new(),
             lines: 0.0,
         }
@@ -86,7 +86,7 @@ impl Progress {
 
     /// Shows the share that is over and what is done now.
     fn now(&mut self, message: &str) {
-        let slices = self.budget.mul_f64(self.slices.values().sum());
+        let slices = self.slices_of_work.mul_f64(self.slices.values().sum());
         let over = (slices + self.turn * self.turns).min(self.whole);
         self.bar.set_position(milliseconds(over));
         if !message.is_empty() {

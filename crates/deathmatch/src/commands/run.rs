@@ -5,8 +5,6 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use deathmatch::arena::{self, Arena, Entrant, Outcome, Ports};
@@ -15,13 +13,12 @@ use deathmatch::contender::{Catalogue, Contender};
 use deathmatch::machine::congestion::{Congestion, PREFERRED};
 use deathmatch::machine::fingerprint::Fingerprint;
 use deathmatch::plan::Plan;
-use deathmatch::report::{self, Fact, Run};
+use deathmatch::report::{self, Fact, Measured, Run};
 use deathmatch::sample::Sample;
 use deathmatch::stats::duels;
 use deathmatch::stats::interval::ROUNDS_MIN;
-use signal_hook::consts::{SIGINT, SIGTERM};
-use signal_hook::flag;
 
+use super::interrupt::{interrupted, on_signal};
 use super::progress::Progress;
 use super::{DUEL, RUN, about, chosen_plan, course, draw, read_run, targets, usage};
 
@@ -33,9 +30,6 @@ const PLACES_SPARE: usize = 4;
 
 /// The contender that is not ranked.
 const FLOOR: &str = "floor";
-
-/// A shell's exit code for a program that Ctrl-C ended (128 and the number of SIGINT).
-const EXIT_INTERRUPTED: u8 = 130;
 
 /// Carries a plan out.
 pub(crate) fn run(args: &RunArgs) -> io::Result<ExitCode> {
@@ -118,7 +112,8 @@ pub(super) fn execute(
         description: plan.description.clone(),
         seed,
         rounds: plan.rounds,
-        command: std::env::args().collect::<Vec<_>>().join(" "),
+        measured: Some(Measured::of(plan)),
+        command: super::quoted(std::env::args()),
         fingerprint: facts(&congestion),
         contenders: field.shown.clone(),
         limits: limits(args),
@@ -134,7 +129,7 @@ pub(super) fn execute(
     }
     let outcome = match carry_out(&arena, plan, &field) {
         Err(e) if e.kind() == io::ErrorKind::Interrupted => {
-            return interrupted(&arena).map(Executed::Stopped);
+            return interrupted(&arena, args.can_resume).map(Executed::Stopped);
         }
         outcome => outcome?,
     };
@@ -301,30 +296,16 @@ fn seed(args: &RunArgs, out: &Path, plan: &Plan) -> io::Result<Result<u64, Strin
     if run.plan != plan.name {
         return Ok(Err(format!("{shown} contains a run of {}, not of {}", run.plan, plan.name)));
     }
+    let differs = run.measured.is_some_and(|its| its != Measured::of(plan));
+    if differs && !arena::recorded(out)?.is_empty() {
+        let why = "was begun with other works or times (such as those of --quick): continue it with \
+                   its own, or use another --out";
+        return Ok(Err(format!("{shown} {why}")));
+    }
     if args.seed.is_some_and(|seed| seed != run.seed) {
         return Ok(Err(format!("{shown} was begun with --seed {}; leave it out", run.seed)));
     }
     Ok(Ok(run.seed))
-}
-
-/// A flag that the first Ctrl-C sets; the second ends the program at once.
-pub(super) fn on_signal() -> io::Result<Arc<AtomicBool>> {
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM] {
-        flag::register_conditional_default(signal, stop.clone())?;
-        flag::register(signal, stop.clone())?;
-    }
-    Ok(stop)
-}
-
-fn interrupted(arena: &Arena) -> io::Result<ExitCode> {
-    let command: Vec<String> = std::env::args().filter(|word| word != "--resume").collect();
-    let (command, out) = (command.join(" "), arena.out.display());
-    writeln!(
-        io::stderr(),
-        "deathmatch: stopped; what was measured is in {out}. Continue with:\n  {command} --resume"
-    )?;
-    Ok(ExitCode::from(EXIT_INTERRUPTED))
 }
 
 fn with_choices(mut plan: Plan, args: &RunArgs, known: &Catalogue) -> Plan {

@@ -229,7 +229,12 @@ fn run_args(args: &VsArgs) -> RunArgs {
     };
     let free = || (1..OUT_MAX).map(named).find(|dir| !dir.exists()).unwrap_or_else(|| named(1));
     let out = args.out.clone().unwrap_or_else(free);
-    RunArgs { seed: args.seed, json: args.json, ..RunArgs::own(out, args.port, args.cores.clone()) }
+    RunArgs {
+        seed: args.seed,
+        json: args.json,
+        can_resume: false,
+        ..RunArgs::own(out, args.port, args.cores.clone())
+    }
 }
 
 /// The name under which the first server takes part a second time.
@@ -337,15 +342,19 @@ fn failure(whole: &FinishedRun, found: &[Duel], plan: &Plan) -> Option<String> {
     Some(format!("{missing} was not measured: no slice"))
 }
 
-/// The judgements as outcomes; one that shows nothing is not passed.
+/// The judgements as outcomes, and one for each server without any. One that shows nothing is not
+/// passed.
 fn checks(judged: &Judged) -> Vec<Check> {
-    let check = |(one, found): (&Judgement, String)| Check {
-        name: format!("{}: {} than {}", one.work, one.measure, one.against),
-        is_asked: true,
-        is_passed: one.verdict == Outcome::Fine,
-        found,
-    };
-    judged.judgements.iter().zip(judged.sentences()).map(check).collect()
+    let by_measure = judged.judgements.iter().map(|one| {
+        let name = format!("{}: {} than {}", one.work, one.measure, one.against);
+        (name, one.verdict == Outcome::Fine)
+    });
+    let not_judged = judged.not_judged.iter().map(|one| {
+        let name = format!("{}: any measure than {}", one.work, one.against);
+        (name, false)
+    });
+    let check = |((name, is_passed), found)| Check { name, is_asked: true, is_passed, found };
+    by_measure.chain(not_judged).zip(judged.sentences()).map(check).collect()
 }
 
 #[cfg(test)]
@@ -370,6 +379,21 @@ mod tests {
         for pids in [&["1", "2", "3"][..], &["nginx=1"], &["x"], &["1", "h:81=2"]] {
             assert!(with(pids).unwrap_err().starts_with("--pid "), "{pids:?}");
         }
+    }
+
+    #[test]
+    fn a_server_without_any_measure_is_no_check_passed() {
+        let duel = |against: &[&str]| {
+            let its = |name: &str| (name.to_owned(), deathmatch::stats::Standing::default());
+            let contenders = ["a"].iter().chain(against).map(|name| its(name)).collect();
+            let (work, reference) = ("w".to_owned(), "a".to_owned());
+            Duel { work, reference, contenders, ..Duel::default() }
+        };
+        let checks = checks(&Judged::of(&[duel(&["b", "c"])], None, 0.05));
+        let names: Vec<&str> = checks.iter().map(|check| check.name.as_str()).collect();
+        assert_eq!(names, ["w: any measure than b", "w: any measure than c"]);
+        assert!(checks.iter().all(|check| !check.is_passed));
+        assert!(checks[1].found.contains("worse than c, since no measure is compared"));
     }
 
     #[test]

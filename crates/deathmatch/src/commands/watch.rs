@@ -13,7 +13,7 @@ use deathmatch::machine::Snapshot;
 use deathmatch::machine::process::stat;
 use deathmatch::process::pids;
 
-use super::run::on_signal;
+use super::interrupt::on_signal;
 use super::usage;
 
 /// Interval of lines.

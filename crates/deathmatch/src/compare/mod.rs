@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::sample::{Mark, Offered, Sample};
 use crate::stats::{
-    FAILED_GROWN_MAX, Interval, Ratio, Rounds, SIDE_MAX, Saturation, by_round, comparable, counts,
-    failed_share, is_overload, middle, shift, shift_p,
+    FAILED_GROWN_MAX, Interval, Ratio, Rounds, SIDE_MAX, Saturation, bursts, by_round, comparable,
+    counts, failed_share, is_overload, middle, shift, shift_p,
 };
 
 mod limits;
@@ -334,8 +334,7 @@ fn within(one: Side<'_>, two: Side<'_>, figures: &[Figure]) -> Row {
     before.retain(|round, _| after.contains_key(round));
     after.retain(|round, _| before.contains_key(round));
     (row.before, row.after) = (middle(&before), middle(&after));
-    let are_slices = one.samples().any(|s| s.slice.is_some());
-    match Ratio::within(&after, &before, are_slices) {
+    match Ratio::within(&after, &before, &bursts(one.samples())) {
         Some(ratio) => {
             let p = sign_test(two.independent_logs(&ratio.rounds).into_iter().map(f64::exp));
             row.measured(ratio.median, ratio.interval, p)
@@ -394,8 +393,7 @@ impl<'a> Side<'a> {
     /// independent, as `shift` and the sign test take their values to be. Beyond `SIDE_MAX` bursts
     /// on a side those beside each other are joined.
     fn independent_logs(self, ratios: &Rounds) -> Vec<f64> {
-        let burst_of = |s: &Sample| Some((s.round, s.slice.as_ref()?.burst));
-        let bursts: BTreeMap<u32, u32> = self.samples().filter_map(burst_of).collect();
+        let bursts = bursts(self.samples());
         let all = bursts.values().max().map_or(0, |last| *last as usize + 1);
         let joined = u32::try_from(all.div_ceil(SIDE_MAX)).unwrap_or(u32::MAX).max(1);
         let mut groups: BTreeMap<(u32, bool), Vec<f64>> = BTreeMap::new();

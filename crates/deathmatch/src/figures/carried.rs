@@ -1,7 +1,6 @@
 //! The rate that a server carried in an open loop.
 
 use super::Offer;
-use crate::histogram::Times;
 use crate::sample::Load;
 
 /// Smallest mean wait for a connection, as a share of the mean response time, that is named.
@@ -37,7 +36,6 @@ pub(super) fn carried(offered: &Offer, load: &Load) -> Option<f64> {
 /// `true` if requests waited for a connection. Otherwise fewer responses than requests end in an
 /// open loop because each takes its time, which a short load shows.
 pub(super) fn has_waited(load: &Load) -> bool {
-    let [response, service, late] =
-        [&load.response, &load.service, &load.lateness].map(Times::mean);
-    response - service - late > WAIT_SHARE_MIN * response
+    let response_s = load.response.mean() / 1e9 * load.response.count() as f64;
+    load.waited_s > WAIT_SHARE_MIN * response_s
 }

@@ -28,6 +28,9 @@ const BUSY_SHARE_MAX: f64 = 0.95;
 /// Largest lateness as a share of the response time, both as 99th percentiles.
 const LATENESS_SHARE_MAX: f64 = 0.10;
 
+/// Largest share of visits that wait for a free visitor without a warning.
+const WAITS_SHARE_MAX: f64 = 0.05;
+
 /// Smallest share of the offered rate that a server carries if it keeps up.
 pub(crate) const CARRIED_SHARE_MIN: f64 = 0.95;
 
@@ -207,6 +210,7 @@ impl Figures {
             requests,
         } = described;
         let seconds = seconds(&offered, is_interrupted, progress.seconds);
+        let offering_s = seconds.min(offered.seconds_max.unwrap_or(seconds));
         let bad = progress.bad_statuses();
         let answered = load.replies + load.errors.total();
         // Without keep-alive none is opened in place of another.
@@ -229,8 +233,8 @@ impl Figures {
             statuses: progress.statuses.clone(),
             by_request: requests
                 .into_iter()
-                .zip(&progress.apart)
-                .map(|(request, apart)| RequestFigures::of(request, apart))
+                .enumerate()
+                .map(|(at, request)| RequestFigures::of(request, progress.apart.get(at)))
                 .collect(),
             errors: load.errors,
             latency: Latency::of(&load.response),
@@ -240,12 +244,12 @@ impl Figures {
             histogram: load.response.clone(),
             connections: progress.connections,
             reconnections: progress.connections.saturating_sub(most),
-            generator: Generator::of(load, seconds),
+            generator: Generator::of(load, offering_s),
             checks: Vec::new(),
             warnings: Vec::new(),
             course: progress.bins.iter().map(Part::of).collect(),
         };
-        figures.warnings = figures.warn(carried(&figures.offered, load), has_waited(load));
+        figures.warnings = figures.warn(carried(&figures.offered, load), load);
         figures.checks = checks(&conditions, &figures);
         figures
     }
@@ -298,7 +302,7 @@ impl Figures {
         fs::write(file, page::page(self))
     }
 
-    fn warn(&self, carried: Option<f64>, has_waited: bool) -> Vec<String> {
+    fn warn(&self, carried: Option<f64>, load: &Load) -> Vec<String> {
         let mut warnings = Vec::new();
         let busy = self.generator.busy_share;
         if busy > BUSY_SHARE_MAX {
@@ -327,7 +331,7 @@ impl Figures {
             let text = format!(
                 "The server did not carry {} requests a second: {}, which is in the response times.",
                 amount(rate),
-                match has_waited {
+                match has_waited(load) {
                     true => "requests waited for a connection",
                     false => "its responses came ever later",
                 }
@@ -335,9 +339,9 @@ impl Figures {
             warnings.push(text);
         }
         let visits = self.by_request.first().map_or(0, |first| first.responses + first.failed);
-        if let Some(rate) = self.offered.rate.filter(|_| self.offered.connections_each.is_some())
-            && !self.is_interrupted
-            && per_second(visits, self.seconds) < CARRIED_SHARE_MIN * rate
+        if self.offered.rate.is_some()
+            && self.offered.connections_each.is_some()
+            && load.waits as f64 > WAITS_SHARE_MAX * visits as f64
         {
             let text = format!(
                 "Visits waited until one of {} visitors had left, and that wait is in the response times: \
@@ -460,17 +464,19 @@ impl Latency {
 }
 
 impl RequestFigures {
-    fn of(request: String, apart: &Apart) -> RequestFigures {
+    /// `None`: it was never made.
+    fn of(request: String, apart: Option<&Apart>) -> RequestFigures {
         RequestFigures {
             request,
-            responses: apart.replies,
-            failed: apart.failed,
-            latency: Latency::of(&apart.response),
+            responses: apart.map_or(0, |its| its.replies),
+            failed: apart.map_or(0, |its| its.failed),
+            latency: apart.and_then(|its| Latency::of(&its.response)),
         }
     }
 }
 
 impl Generator {
+    /// `seconds`: the time in which requests begin; none counts as work after that.
     fn of(load: &Load, seconds: f64) -> Generator {
         let lateness = Latency::of(&load.lateness).unwrap_or_default();
         let busy_share = if seconds > 0.0 { load.busy_s / seconds } else { 0.0 };
@@ -532,19 +538,22 @@ mod tests {
         let steady = [vec![20], vec![50; 9]].concat();
         let mixed = [vec![25; 3], vec![50; 7]].concat();
         type Row = (fn(u64) -> u64, fn(u64) -> u64, Vec<u64>, bool, &'static str);
-        let rows: [Row; 5] = [
-            (|_| 600, |_| 600, steady.clone(), false, "did not carry"),
-            (|_| 640, |_| 600, steady.clone(), false, "did not carry"),
-            (|n| 10 + n % 2 * 2_990, |n| 10 + n % 2 * 2_990, mixed, false, "did not carry"),
-            (|_| 1_600, |_| 600, steady, true, "requests waited for a connection"),
-            (|n| 600 + 5 * n, |n| 600 + 5 * n, vec![40; 10], true, "its responses came ever later"),
+        let rows: [Row; 6] = [
+            (|_| 600, |_| 0, steady.clone(), false, "did not carry"),
+            (|_| 640, |_| 40, steady.clone(), false, "did not carry"),
+            (|n| 10 + n % 2 * 2_990, |_| 0, mixed, false, "did not carry"),
+            (|_| 1_600, |_| 1_000, steady.clone(), true, "requests waited for a connection"),
+            // Connecting, or the time after which requests are given up, is no wait.
+            (|_| 1_600, |_| 0, steady, false, "requests waited for a connection"),
+            (|n| 600 + 5 * n, |_| 0, vec![40; 10], true, "its responses came ever later"),
         ];
-        for (response_ms, service_ms, replies_per_second, is_told, told) in rows {
+        for (response_ms, wait_ms, replies_per_second, is_told, told) in rows {
             let mut load = Load { intended: 500, replies: 500, ..Load::default() };
             load.replies_per_second = replies_per_second;
             for n in 0..500 {
                 load.response.record(response_ms(n) * 1_000_000);
-                load.service.record(service_ms(n) * 1_000_000);
+                load.service.record(600_000_000);
+                load.waited_s += wait_ms(n) as f64 / 1e3;
             }
             let rate = Some(50.0);
             let offered =
@@ -554,6 +563,48 @@ mod tests {
             let warnings = Figures::of(described, &load, &progress).warnings.concat();
             assert_eq!(warnings.contains(told), is_told, "{}: {warnings}", response_ms(0));
         }
+    }
+
+    #[test]
+    fn a_generator_is_the_limit_of_the_time_in_which_requests_begin() {
+        let load = Load { busy_s: 9.8, ..Load::default() };
+        for (seconds_max, ended_s, is_limit) in
+            [(Some(10.0), 10.0, true), (Some(10.0), 11.0, true), (None, 11.0, false)]
+        {
+            let offered = Offer { seconds_max, ..Offer::default() };
+            let described = Described { offered, ..Described::default() };
+            let progress = Progress { seconds: ended_s, ..Progress::default() };
+            let generator = Figures::of(described, &load, &progress).generator;
+            assert_eq!(generator.is_limit, is_limit, "{seconds_max:?}, {ended_s} s: {generator:?}");
+        }
+    }
+
+    #[test]
+    fn visits_that_last_long_have_not_waited_for_a_visitor() {
+        // 10 visits a second for 2 s; the last ones take 8 s more.
+        for (waits, is_told) in [(0, false), (1, false), (10, true)] {
+            let load = Load { intended: 20, replies: 20, waits, ..Load::default() };
+            let (rate, connections_each) = (Some(10.0), Some(1));
+            let offered =
+                Offer { rate, connections_each, seconds_max: Some(2.0), ..Offer::default() };
+            let requests = vec!["GET /".to_owned()];
+            let described = Described { offered, requests, ..Described::default() };
+            let apart = vec![Apart { replies: 20, ..Apart::default() }];
+            let progress = Progress { seconds: 10.0, apart, ..Progress::default() };
+            let warnings = Figures::of(described, &load, &progress).warnings.concat();
+            assert_eq!(warnings.contains("Visits waited"), is_told, "{waits}: {warnings}");
+        }
+    }
+
+    #[test]
+    fn each_request_has_its_figures_though_it_was_never_made() {
+        let requests = vec!["GET /a".to_owned(), "GET /b".to_owned()];
+        let described = Described { requests, ..Described::default() };
+        let apart = vec![Apart { replies: 3, ..Apart::default() }];
+        let progress = Progress { apart, ..Progress::default() };
+        let figures = Figures::of(described, &Load::default(), &progress);
+        let responses: Vec<u64> = figures.by_request.iter().map(|its| its.responses).collect();
+        assert_eq!(responses, [3, 0]);
     }
 
     #[test]

@@ -123,12 +123,10 @@ impl Sum {
         self.0.len()
     }
 
-    /// Returns percentiles of the recorded times.
-    pub fn latency(&self) -> Latency {
-        if self.0.is_empty() {
-            return Latency::default();
-        }
-        Latency::new(self.0.mean(), self.0.max(), |share| self.0.value_at_quantile(share))
+    /// Returns percentiles of the recorded times; `None` without any.
+    pub fn latency(&self) -> Option<Latency> {
+        let at = |share| self.0.value_at_quantile(share);
+        (!self.0.is_empty()).then(|| Latency::new(self.0.mean(), self.0.max(), at))
     }
 
     /// (time in nanoseconds, share of all that did not exceed it), at each change of the share.

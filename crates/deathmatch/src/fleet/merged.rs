@@ -34,8 +34,8 @@ pub struct Merged {
     /// Sums over all generators and all of their time.
     #[serde(flatten)]
     pub counts: Counts,
-    /// Response times of all requests.
-    pub latency: Latency,
+    /// Response times of all requests; `None` without any.
+    pub latency: Option<Latency>,
     /// Figures of each generator for itself.
     pub generators: Vec<Generator>,
     /// The watched server in the time in which all ran.
@@ -61,7 +61,8 @@ pub struct Generator {
     pub responses_per_s: f64,
     pub responses: u64,
     pub failed: u64,
-    pub latency: Latency,
+    /// Its response times; `None` without any.
+    pub latency: Option<Latency>,
     pub lateness_p99_ms: f64,
     pub busy_share: f64,
     /// Reasons for which its figures may not hold.
@@ -188,6 +189,14 @@ impl Merged {
         merged
     }
 
+    /// Names of what each generator has so many of, and of what it offers.
+    pub(super) fn nouns(&self) -> (&'static str, &'static str) {
+        match self.options.connections_each {
+            Some(_) => ("visitors", "visits"),
+            None => ("connections", "requests"),
+        }
+    }
+
     /// Writes `report.html` and `merged.json` into a folder, which is created.
     ///
     /// # Errors
@@ -275,7 +284,7 @@ fn differences(its: &Options, first: &Options) -> Vec<String> {
 /// Responses a second from when the first ones can have come. Half of the time is left out at most:
 /// response times are long, too, where the server is overloaded.
 fn carried(merged: &Merged, all: &[&Generated], until: f64) -> f64 {
-    let first_s = merged.latency.p50_ms / 1e3;
+    let first_s = merged.latency.as_ref().map_or(0.0, |its| its.p50_ms / 1e3);
     let left_out = if first_s <= merged.common_seconds / 2.0 { first_s } else { 0.0 };
     let from = merged.common_from_unix_s + left_out;
     all.iter().map(|its| responses(its, from, until)).sum::<f64>() / (until - from)
@@ -296,9 +305,9 @@ fn notes(merged: &Merged, all: &[&Generated], carried: f64, is_watched: bool) ->
                     watch was started too late.";
         notes.push(text.to_owned());
     }
-    if merged.rate.is_some_and(|rate| carried < CARRIED_SHARE_MIN * rate)
-        && merged.common_seconds >= 1.0
-    {
+    // The rate of visits is not one of responses.
+    let rate = merged.rate.filter(|_| merged.options.connections_each.is_none());
+    if rate.is_some_and(|rate| carried < CARRIED_SHARE_MIN * rate) && merged.common_seconds >= 1.0 {
         notes.push("The server did not carry the offered rate.".to_owned());
     }
     notes
@@ -434,6 +443,21 @@ mod tests {
     }
 
     #[test]
+    fn a_load_without_responses_has_no_response_times() {
+        let mut all = fleet();
+        for (_, its) in &mut all.generated {
+            its.counts = Counts { requests: 1000, ..Counts::default() };
+            its.seconds.clear();
+        }
+        let merged = Merged::of(&all);
+        assert!(merged.latency.is_none() && merged.generators[0].latency.is_none());
+        let text = merged.to_string();
+        assert!(!text.contains("p50") && !text.contains("0.0 ms  "), "{text}");
+        let page = page::page(&merged);
+        assert!(!page.contains("median") && !page.contains("Response times"), "{page}");
+    }
+
+    #[test]
     fn equal_generators_have_the_sum_of_their_rates_and_no_mark() {
         let mut all = fleet();
         let line = |second: u32| {
@@ -508,6 +532,23 @@ mod tests {
             }
             let notes = Merged::of(&all).notes.concat();
             assert_eq!(notes.contains("did not carry"), is_told, "{lost} a second: {notes}");
+        }
+    }
+
+    #[test]
+    fn a_load_of_visits_is_called_so() {
+        let mut all = fleet();
+        for (_, its) in &mut all.generated {
+            // A tenth of the responses that requests at that rate would have.
+            its.rate = Some(1_000.0);
+            (its.options.connections, its.options.connections_each) = (5, Some(6));
+        }
+        let merged = Merged::of(&all);
+        assert!(!merged.notes.concat().contains("did not carry"), "{:?}", merged.notes);
+        let (text, page) = (merged.to_string(), page::page(&merged));
+        for said in [&text, &page] {
+            assert!(said.contains("5 visitors on each, "), "{said}");
+            assert!(said.contains("visits/s offered") && !said.contains("requests/s"), "{said}");
         }
     }
 

@@ -84,9 +84,13 @@ pub struct Options {
     pub protocol: String,
     /// Without the values of fields that hold secrets.
     pub headers: Vec<String>,
-    /// Checksum of a request with a body, or of several requests.
+    /// Checksum of a request with a body, of several requests, or of visits.
     pub request_sha256: Option<String>,
+    /// Or visitors at once.
     pub connections: u32,
+    /// Connections of a visitor; `None`: the load is of requests, not of visits.
+    #[serde(default)]
+    pub connections_each: Option<u32>,
     pub streams: u32,
     pub duration_s: Option<f64>,
     pub requests: Option<u64>,

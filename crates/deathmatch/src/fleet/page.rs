@@ -5,7 +5,7 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 use super::text::start;
 use super::{Merged, Server, Slot, rfc3339};
 use crate::figures::page::{Bar, OWN_STYLE, STYLES, bar_chart, histogram};
-use crate::figures::{amount, bars_of_steps, milliseconds};
+use crate::figures::{Latency, amount, bars_of_steps, milliseconds};
 
 /// Number of labels beneath a chart of the course.
 const LABELS: usize = 10;
@@ -30,14 +30,14 @@ pub(super) fn page(its: &Merged) -> String {
 
 fn content(its: &Merged, title: &str) -> Markup {
     let count = |n: u64| amount(n as f64);
-    let marks = its.marks();
+    let (marks, (noun, arrivals)) = (its.marks(), its.nouns());
     html! {
         p.kicker { "deathmatch" }
         h1 { (title) }
         p.lead-in {
             (its.options.protocol) " from " (its.generators.len()) " generators, "
-            (its.options.connections) " connections on each"
-            @if let Some(rate) = its.rate { ", " (amount(rate)) " requests/s offered" }
+            (its.options.connections) " " (noun) " on each"
+            @if let Some(rate) = its.rate { ", " (amount(rate)) " " (arrivals) "/s offered" }
             ". All ran for " (format!("{:.1} s", its.common_seconds)) " from "
             (rfc3339(its.common_from_unix_s)) "."
         }
@@ -45,9 +45,11 @@ fn content(its: &Merged, title: &str) -> Markup {
         ul.facts {
             li { b { (count(its.counts.responses)) } " responses" }
             li { b { (count(its.counts.failed)) } " failed" }
-            li { "median " b { (milliseconds(its.latency.p50_ms)) } }
-            li { "p99 " b { (milliseconds(its.latency.p99_ms)) } }
-            li { "longest " b { (milliseconds(its.latency.max_ms)) } }
+            @if let Some(latency) = &its.latency {
+                li { "median " b { (milliseconds(latency.p50_ms)) } }
+                li { "p99 " b { (milliseconds(latency.p99_ms)) } }
+                li { "longest " b { (milliseconds(latency.max_ms)) } }
+            }
         }
         @if !marks.is_empty() {
             h2 { "Marked" }
@@ -57,10 +59,12 @@ fn content(its: &Merged, title: &str) -> Markup {
         @if !its.notes.is_empty() {
             div.home { h2 { "Notes" } ul { @for note in &its.notes { li { (note) } } } }
         }
-        h2 { "Response times" }
-        p.note { "Of all requests of all generators, from their histograms, which add exactly." }
-        (latencies(its))
-        (histogram(&bars_of_steps(&its.counts.histogram.steps(), its.counts.histogram.count())))
+        @if let Some(latency) = &its.latency {
+            h2 { "Response times" }
+            p.note { "Of all requests of all generators, from their histograms, which add exactly." }
+            (latencies(latency))
+            (histogram(&bars_of_steps(&its.counts.histogram.steps(), its.counts.histogram.count())))
+        }
         h2 { "Course" }
         (course(&its.course))
         @if let Some(server) = &its.server { h2 { "Server" } (watched(server)) }
@@ -80,8 +84,7 @@ fn content(its: &Merged, title: &str) -> Markup {
     }
 }
 
-fn latencies(its: &Merged) -> Markup {
-    let all = &its.latency;
+fn latencies(all: &Latency) -> Markup {
     let columns = [
         ("mean", all.mean_ms),
         ("p50", all.p50_ms),
@@ -199,8 +202,9 @@ fn generators(its: &Merged) -> Markup {
                 td { (amount(its.responses_per_s)) }
                 td { (amount(its.responses as f64)) }
                 td { (amount(its.failed as f64)) }
-                td { (milliseconds(its.latency.p50_ms)) }
-                td { (milliseconds(its.latency.p99_ms)) }
+                @for own in [|own: &Latency| own.p50_ms, |own: &Latency| own.p99_ms] {
+                    td { (its.latency.as_ref().map_or("–".to_owned(), |its| milliseconds(own(its)))) }
+                }
                 td { (start(its.late_s)) }
                 td { (milliseconds(its.lateness_p99_ms)) }
                 td { (format!("{:.0} %", its.busy_share * 100.0)) }

@@ -10,13 +10,14 @@ impl fmt::Display for Merged {
         let options = &self.options;
         writeln!(to, "{} {} over {}", options.method, options.url, options.protocol)?;
         let count = self.generators.len();
+        let (noun, arrivals) = self.nouns();
         let offered = match self.rate {
-            Some(rate) => format!("{} requests/s offered", amount(rate)),
+            Some(rate) => format!("{} {arrivals}/s offered", amount(rate)),
             None => "as fast as they go".to_owned(),
         };
         writeln!(
             to,
-            "{count} generator{}, {} connections on each, {offered}",
+            "{count} generator{}, {} {noun} on each, {offered}",
             if count == 1 { "" } else { "s" },
             amount(f64::from(options.connections))
         )?;
@@ -33,8 +34,8 @@ impl fmt::Display for Merged {
             amount(self.counts.responses as f64),
             amount(self.counts.failed as f64)
         )?;
-        if self.counts.responses > 0 {
-            writeln!(to, "  {}", percentiles(&self.latency))?;
+        if let Some(latency) = &self.latency {
+            writeln!(to, "  {}", percentiles(latency))?;
         }
         for (status, number) in &self.counts.statuses {
             writeln!(to, "  {status}: {}", amount(*number as f64))?;
@@ -63,7 +64,7 @@ impl fmt::Display for Merged {
                 "  {:<width$}  {:>12}  {:>9}  {:>9}  {:>9}  {:>3.0} %",
                 its.host,
                 amount(its.responses_per_s),
-                milliseconds(its.latency.p99_ms),
+                its.latency.as_ref().map_or("-".to_owned(), |own| milliseconds(own.p99_ms)),
                 milliseconds(its.lateness_p99_ms),
                 start(its.late_s),
                 its.busy_share * 100.0

@@ -55,6 +55,7 @@ impl Arrivals {
     pub(super) fn expire(&mut self, before: u64, tally: &mut Tally) {
         while let Some(intended) = self.first().filter(|&intended| intended < before) {
             self.begin();
+            tally.wait_in_vain(intended);
             tally.fail(intended, NOT_CHOSEN, Failure::Timeout, u64::from(self.calls));
         }
     }

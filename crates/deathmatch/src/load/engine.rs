@@ -223,11 +223,10 @@ impl<'a> Engine<'a> {
         while let Some(intended) = self.arrivals.first() {
             let Some(index) = self.pool.take(sessions) else { break };
             self.arrivals.begin();
-            // Only the generator's own delay counts as lateness: while no connection was free the
-            // server was slow, and that is part of the response time.
-            let free_since = self.pool.slots[index].free_since.max(intended);
+            // While no connection was free the server was slow, and that is part of the response
+            // time.
             let now = self.now();
-            self.tally.record_lateness(intended, now.saturating_sub(free_since));
+            self.tally.begin(intended, self.pool.slots[index].free_since, now);
             self.start(index, intended, now)?;
             worked = true;
         }

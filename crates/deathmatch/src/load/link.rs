@@ -85,6 +85,11 @@ pub(super) trait Link: Default {
         true
     }
 
+    /// `true` if the server goes away: it takes no more requests (RFC 9113, 6.8; RFC 9114, 5.2).
+    fn is_leaving(&self) -> bool {
+        false
+    }
+
     /// `true` if the server goes away and every stream has ended.
     fn is_drained(&self) -> bool;
 

@@ -37,7 +37,7 @@ fn is_late(load: &Load) -> bool {
 fn is_busy(job: &Job, load: &Load) -> bool {
     let endless =
         job.beside.as_ref().is_some_and(|bulk| bulk.rate.is_none() && bulk.once.is_empty());
-    endless || load.busy_s > BUSY_SHARE_MAX * load.seconds
+    endless || load.busy_s > BUSY_SHARE_MAX * load.offering_s()
 }
 
 /// A server that lets the streams starve has less work with the requests.
@@ -109,24 +109,39 @@ mod tests {
             (Some(ConnectionUse::Http3Anew), 20, true),
             (Some(ConnectionUse::Http3(10)), 20, false),
         ] {
-            let job = Job {
-                target: ([127, 0, 0, 1], 1).into(),
-                client: Client::default(),
-                requests: Vec::new(),
-                bodies: Vec::new(),
-                order: Vec::new(),
-                expected: Expected { status: ANY_STATUS, body_bytes: 0, body: None },
-                offered: Offered::Closed { connections },
-                tls: None,
-                over,
-                beside: None,
-                warm_up: Duration::ZERO,
-                duration: Duration::from_secs(1),
-                timeout: Duration::from_secs(1),
-                stop: Arc::default(),
-            };
-            let is_marked = marks(&job, &load).contains(&Mark::LittlesLaw);
+            let is_marked = marks(&job(connections, over), &load).contains(&Mark::LittlesLaw);
             assert_eq!(is_marked, !fits, "{over:?}, {connections} connections");
+        }
+    }
+
+    #[test]
+    fn work_is_compared_with_the_time_in_which_requests_begin() {
+        // (seconds of a slice, of its end without new requests, and of work; whether it is a limit)
+        for (seconds, draining_s, busy_s, is_limit) in
+            [(0.25, 0.0, 0.24, true), (0.5, 0.25, 0.24, true), (0.5, 0.25, 0.23, false)]
+        {
+            let load = Load { seconds, draining_s, busy_s, ..Load::default() };
+            let is_marked = marks(&job(1, None), &load).contains(&Mark::GeneratorBusy);
+            assert_eq!(is_marked, is_limit, "{busy_s} s of {seconds} s without {draining_s} s");
+        }
+    }
+
+    fn job(connections: u32, over: Option<ConnectionUse>) -> Job {
+        Job {
+            target: ([127, 0, 0, 1], 1).into(),
+            client: Client::default(),
+            requests: Vec::new(),
+            bodies: Vec::new(),
+            order: Vec::new(),
+            expected: Expected { status: ANY_STATUS, body_bytes: 0, body: None },
+            offered: Offered::Closed { connections },
+            tls: None,
+            over,
+            beside: None,
+            warm_up: Duration::ZERO,
+            duration: Duration::from_secs(1),
+            timeout: Duration::from_secs(1),
+            stop: Arc::default(),
         }
     }
 }

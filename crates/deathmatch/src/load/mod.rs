@@ -81,7 +81,7 @@ pub use slow::SlowClients;
 pub use status::Status;
 pub use tls::Tls;
 use visits::Steps;
-pub use watch::{Apart, Bin, Progress, Watch};
+pub use watch::{APART_MAX, Apart, Bin, Progress, Watch};
 pub use websocket::{
     content as websocket_content, message as websocket_message, ping as websocket_ping,
 };

@@ -3,6 +3,8 @@
 //! `Link` is a connection with its protocol: `h2` and `websocket`, in clear or over TLS, `h3` over
 //! QUIC.
 
+mod links;
+
 use std::collections::VecDeque;
 use std::io;
 use std::sync::atomic::Ordering;
@@ -33,9 +35,12 @@ pub(super) struct Engine<'a, L> {
     tls: Option<&'a Tls>,
     started: Instant,
     poll: Poll,
-    connections: Vec<L>,
-    /// One for each stream of each connection, at the connection's index times the streams plus the
-    /// stream's; with its ticket once the request is sent.
+    /// All connections: the first of each place, then the second of each.
+    links: Vec<L>,
+    /// The connection of each place that takes requests. The other one, if it is open, ends its
+    /// responses after a GOAWAY.
+    current: Vec<usize>,
+    /// One for each stream of each place, at the place's index times the streams plus the stream's.
     slots: Vec<Slot>,
     streams: usize,
     /// `true` if every request has a connection of its own, which ends after the response.
@@ -59,7 +64,8 @@ pub(super) struct Engine<'a, L> {
 #[derive(Clone, Copy, Default)]
 struct Slot {
     call: Option<Call>,
-    ticket: Option<u64>,
+    /// The connection on which the request was sent, and its ticket.
+    sent: Option<(usize, u64)>,
     free_since: u64,
 }
 
@@ -74,13 +80,16 @@ impl<'a, L: Link> Engine<'a, L> {
             return Err(invalid("nothing runs beside HTTP/2 and HTTP/3"));
         }
         let streams = streams as usize;
+        let is_room = 2 * connections <= wire::connections_max();
+        let links = if is_room { 2 * connections } else { connections };
         Ok(Engine {
             job,
             watch: None,
             tls: job.tls.as_ref(),
             started: Instant::now(),
             poll: Poll::new()?,
-            connections: std::iter::repeat_with(|| L::of(job)).take(connections).collect(),
+            links: std::iter::repeat_with(|| L::of(job)).take(links).collect(),
+            current: (0..connections).collect(),
             slots: vec![Slot::default(); connections * streams],
             streams,
             is_anew: job.is_anew(),
@@ -118,11 +127,7 @@ impl<'a, L: Link> Engine<'a, L> {
         let mut sweep = SWEEP_NS;
         self.started = Instant::now();
         self.notice_closed(&mut events)?;
-        (0..self.connections.len())
-            .filter(|&at| self.connections[at].is_shut())
-            .collect::<Vec<_>>()
-            .into_iter()
-            .try_for_each(|at| self.open(at))?;
+        self.open_all()?;
         self.refill(0);
         loop {
             self.turn = self.now();
@@ -182,7 +187,7 @@ impl<'a, L: Link> Engine<'a, L> {
     /// it has sent meanwhile.
     fn notice_closed(&mut self, events: &mut [Event]) -> io::Result<()> {
         self.expire_timers();
-        for _ in 0..=self.connections.len() / events.len() {
+        for _ in 0..=self.links.len() / events.len() {
             let count = self.poll.ready(events)?;
             for event in &events[..count] {
                 self.handle(event.data.u64(), event.flags)?;
@@ -200,28 +205,15 @@ impl<'a, L: Link> Engine<'a, L> {
             return;
         }
         let now = Instant::now();
-        for at in 0..self.connections.len() {
-            if !self.connections[at].is_shut() && !self.connections[at].expire(now) {
-                self.fail_connection(at, Failure::Reset);
+        for link in 0..self.links.len() {
+            if !self.links[link].is_shut() && !self.links[link].expire(now) {
+                self.fail_connection(link, Failure::Reset);
             }
         }
     }
 
     fn is_closed(&self) -> bool {
         matches!(self.job.offered, Offered::Closed { .. })
-    }
-
-    fn open(&mut self, at: usize) -> io::Result<()> {
-        let connection = &mut self.connections[at];
-        if !connection.begin(self.job.target, self.tls)? {
-            self.fail_connection(at, Failure::Refused);
-            return Ok(());
-        }
-        let token = connection.token(at);
-        if let Some(socket) = connection.socket() {
-            self.poll.add(socket, token)?;
-        }
-        Ok(())
     }
 
     /// In a closed loop, gives every slot without a request one.
@@ -237,7 +229,7 @@ impl<'a, L: Link> Engine<'a, L> {
             self.tally.intend(now, 1);
             self.start(slot, now, now);
         }
-        (0..self.connections.len()).for_each(|at| self.flush(at));
+        (0..self.current.len()).for_each(|at| self.flush(self.current[at]));
     }
 
     /// Takes due arrivals and gives them to free slots; `true` if there were any.
@@ -248,16 +240,14 @@ impl<'a, L: Link> Engine<'a, L> {
         while let Some(intended) = self.arrivals.first() {
             let Some(slot) = self.free.pop_front() else { break };
             self.arrivals.begin();
-            // Only the generator's own delay counts.
-            let free_since = self.slots[slot].free_since.max(intended);
             let now = self.now();
-            self.tally.record_lateness(intended, now.saturating_sub(free_since));
+            self.tally.begin(intended, self.slots[slot].free_since, now);
             self.start(slot, intended, now);
             let at = slot / self.streams;
-            if self.connections[at].is_shut() {
+            if self.links[self.current[at]].is_shut() {
                 self.open(at)?;
             }
-            self.flush(at);
+            self.flush(self.current[at]);
             worked = true;
         }
         Ok(worked)
@@ -274,53 +264,55 @@ impl<'a, L: Link> Engine<'a, L> {
         self.ask(slot);
     }
 
-    /// Puts a request on its connection, if it is established.
+    /// Puts a request on the connection of its place, if it is established.
     fn ask(&mut self, slot: usize) {
-        let (at, now) = (slot / self.streams, self.now());
-        let connection = &mut self.connections[at];
+        let (link, now) = (self.current[slot / self.streams], self.now());
+        let connection = &mut self.links[link];
         if !connection.is_ready() {
             return;
         }
-        let Slot { call: Some(call), ticket, .. } = &mut self.slots[slot] else { return };
+        let Slot { call: Some(call), sent, .. } = &mut self.slots[slot] else { return };
         call.sent = now;
         let (head, body) = self.job.request(call.which);
-        *ticket = connection.ask(slot % self.streams, head, body).ok();
-        if ticket.is_none() {
-            self.fail_connection(at, Failure::Protocol);
+        let ticket = connection.ask(slot % self.streams, head, body).ok();
+        *sent = ticket.map(|ticket| (link, ticket));
+        if sent.is_none() {
+            self.fail_connection(link, Failure::Protocol);
         }
     }
 
-    fn flush(&mut self, at: usize) {
-        if self.connections[at].flush().is_err() {
-            self.fail_connection(at, Failure::Reset);
+    fn flush(&mut self, link: usize) {
+        if self.links[link].flush().is_err() {
+            self.fail_connection(link, Failure::Reset);
         }
     }
 
     fn handle(&mut self, event: u64, flags: EventFlags) -> io::Result<()> {
-        let at = usize::try_from(event & u64::from(u32::MAX)).unwrap_or(usize::MAX);
-        let Some(connection) = self.connections.get_mut(at) else { return Ok(()) };
-        if event != connection.token(at) {
+        let link = usize::try_from(event & u64::from(u32::MAX)).unwrap_or(usize::MAX);
+        let Some(connection) = self.links.get_mut(link) else { return Ok(()) };
+        if event != connection.token(link) {
             return Ok(());
         }
         if !connection.connected(self.tls)? {
-            self.fail_connection(at, Failure::Refused);
+            self.fail_connection(link, Failure::Refused);
             return Ok(());
         }
         if flags.contains(EventFlags::OUT) {
-            self.flush(at);
+            self.flush(link);
         }
         let closed = EventFlags::RDHUP.union(EventFlags::HUP).union(EventFlags::ERR);
         if flags.intersects(EventFlags::IN | closed) {
-            return self.take(at, flags.intersects(closed));
+            return self.take(link, flags.intersects(closed));
         }
         Ok(())
     }
 
     /// Receives until the socket is drained; counts ended requests and, in a closed loop, begins
     /// the next.
-    fn take(&mut self, at: usize, closed: bool) -> io::Result<()> {
+    fn take(&mut self, link: usize, closed: bool) -> io::Result<()> {
+        let at = link % self.current.len();
         loop {
-            let connection = &mut self.connections[at];
+            let connection = &mut self.links[link];
             let was_ready = connection.is_ready();
             let expected = &self.job.expected;
             let went = connection.receive(&mut self.buffer, expected, &mut self.ended);
@@ -331,13 +323,15 @@ impl<'a, L: Link> Engine<'a, L> {
             if is_ready && !was_ready && !self.handle_established(at) {
                 return Ok(());
             }
-            self.settle(at);
-            self.flush(at);
-            if self.connections[at].is_drained() {
-                self.connections[at].shut();
-                return self.open(at);
+            self.settle(link);
+            self.flush(link);
+            if self.current[at] != link {
+                self.flush(self.current[at]);
             }
-            if self.is_anew && self.connections[at].is_shut() {
+            if self.replace(link)? {
+                return Ok(());
+            }
+            if self.is_anew && self.links[link].is_shut() {
                 // The next request, if there is one, has a connection of its own.
                 return if self.slots[at].call.is_some() { self.open(at) } else { Ok(()) };
             }
@@ -346,41 +340,25 @@ impl<'a, L: Link> Engine<'a, L> {
                 Received::Some { drained } if drained && !closed => return Ok(()),
                 Received::Some { .. } => {}
                 Received::Lost(why) => {
-                    self.fail_connection(at, why);
+                    self.fail_connection(link, why);
                     return Ok(());
                 }
             }
         }
     }
 
-    /// Sends waiting requests on an established connection; `false` if it cannot be used.
-    fn handle_established(&mut self, at: usize) -> bool {
-        let connection = &mut self.connections[at];
-        if connection.streams_max() < self.streams as u32 {
-            self.fail_connection(at, Failure::Protocol);
-            return false;
-        }
-        self.tally.connection();
-        let (now, resumed) = (self.now(), self.connections[at].resumed());
-        let slots = at * self.streams..(at + 1) * self.streams;
-        let first = slots.clone().find_map(|slot| self.slots[slot].call);
-        self.tally.handshake(first.map_or(now, |call| call.intended), resumed);
-        slots.for_each(|slot| self.ask(slot));
-        true
-    }
-
     /// Counts the ended requests of a connection.
-    fn settle(&mut self, at: usize) {
+    fn settle(&mut self, link: usize) {
         let ended = std::mem::take(&mut self.ended);
         if self.is_anew && !ended.is_empty() {
-            self.connections[at].shut();
+            self.links[link].shut();
         }
-        let now = self.now();
+        let (at, now) = (link % self.current.len(), self.now());
         for &EndedRequest { slot, how, bytes, status } in &ended {
             let slot = at * self.streams + slot;
             if how == End::Unprocessed {
                 // The next connection carries it.
-                self.slots[slot].ticket = None;
+                self.slots[slot].sent = None;
                 continue;
             }
             let Some(call) = self.slots[slot].call.take() else { continue };
@@ -412,20 +390,8 @@ impl<'a, L: Link> Engine<'a, L> {
 
     fn release(&mut self, slot: usize, now: u64) {
         self.calls -= 1;
-        self.slots[slot] = Slot { call: None, ticket: None, free_since: now };
+        self.slots[slot] = Slot { call: None, sent: None, free_since: now };
         self.free.push_back(slot);
-    }
-
-    /// Closes a connection and fails its requests.
-    fn fail_connection(&mut self, at: usize, why: Failure) {
-        self.connections[at].shut();
-        let now = self.now();
-        for slot in at * self.streams..(at + 1) * self.streams {
-            if let Some(call) = self.slots[slot].call.take() {
-                self.tally.fail(call.intended, call.which, why, 1);
-                self.release(slot, now);
-            }
-        }
     }
 
     /// Gives up overdue requests, and in a closed loop begins failed ones again.
@@ -433,12 +399,10 @@ impl<'a, L: Link> Engine<'a, L> {
         let oldest = self.turn.saturating_sub(self.timeout);
         self.expire(oldest);
         self.arrivals.expire(oldest, &mut self.tally);
+        // Requests that were given up may have been the last ones.
+        (0..self.links.len()).try_for_each(|link| self.replace(link).map(drop))?;
         if self.is_closed() && self.turn < self.tally.to() {
-            for at in 0..self.connections.len() {
-                if self.connections[at].is_shut() {
-                    self.open(at)?;
-                }
-            }
+            self.open_all()?;
             self.refill(self.turn);
         }
         Ok(())
@@ -447,19 +411,17 @@ impl<'a, L: Link> Engine<'a, L> {
     /// Gives up requests sent before a moment.
     fn expire(&mut self, before: u64) {
         for slot in 0..self.slots.len() {
-            let Slot { call, ticket, .. } = self.slots[slot];
+            let Slot { call, sent, .. } = self.slots[slot];
             let Some(call) = call.filter(|call| call.sent < before) else { continue };
-            let at = slot / self.streams;
-            match ticket {
-                Some(ticket) if self.connections[at].is_ready() => {
-                    self.connections[at].cancel(ticket);
-                }
+            let link = sent.map_or(self.current[slot / self.streams], |(link, _)| link);
+            match sent {
+                Some((_, ticket)) => self.links[link].cancel(ticket),
                 // It was never established.
-                _ => self.connections[at].shut(),
+                None => self.links[link].shut(),
             }
             self.tally.fail(call.intended, call.which, Failure::Timeout, 1);
             self.release(slot, self.turn);
-            self.flush(at);
+            self.flush(link);
         }
     }
 

@@ -83,9 +83,25 @@ impl Tally {
         }
     }
 
-    pub(super) fn record_lateness(&mut self, intended: u64, ns: u64) {
+    /// Counts a request, or visit, that is begun now, on a connection or by a visitor that is free
+    /// since a moment: before that it waits, after that the generator is late.
+    pub(super) fn begin(&mut self, intended: u64, free_since: u64, now: u64) {
+        let could_begin = free_since.max(intended);
+        self.wait(intended, could_begin - intended);
         if self.measures(intended) {
-            self.load.lateness.record(ns);
+            self.load.lateness.record(now.saturating_sub(could_begin));
+        }
+    }
+
+    /// Counts a wait for a connection, or a visitor, that ended without one.
+    pub(super) fn wait_in_vain(&mut self, intended: u64) {
+        self.wait(intended, self.timeout);
+    }
+
+    fn wait(&mut self, intended: u64, ns: u64) {
+        if ns > 0 && self.measures(intended) {
+            self.load.waits += 1;
+            self.load.waited_s += ns as f64 / 1e9;
         }
     }
 

@@ -14,7 +14,7 @@ const PUBLISH_NS: u64 = 100_000_000;
 const BIN_NS: u64 = 1_000_000_000;
 
 /// Requests of a job whose figures are counted apart, at most.
-const APART_MAX: usize = 1_000;
+pub const APART_MAX: usize = 10_000;
 
 /// Largest number of bins; beyond it neighbours are merged, so that a long run needs no more
 /// memory.

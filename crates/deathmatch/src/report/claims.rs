@@ -5,7 +5,7 @@ use super::measure::Measure;
 use super::numbers::{listed, sensible};
 use super::scale::step_words;
 use super::series::{Ladder, Row};
-use crate::stats::{Better, Ratio, Verdict, by_round, comparable};
+use crate::stats::{Better, Ratio, Verdict, bursts, by_round, comparable};
 
 /// A gap between intervals smaller than this share is no difference.
 const SAME_WITHIN: f64 = 0.02;
@@ -144,8 +144,8 @@ fn ratio(measure: Measure, one: &Row<'_>, two: &Row<'_>) -> Option<Ratio> {
         let fit = row.samples.iter().copied().filter(|s| comparable(s, measure.kind()));
         by_round(fit, |s| measure.of(s))
     };
-    let are_slices = one.samples.iter().any(|s| s.slice.is_some());
-    Ratio::within(&rounds(two), &rounds(one), are_slices)
+    let bursts = bursts(one.samples.iter().copied());
+    Ratio::within(&rounds(two), &rounds(one), &bursts)
 }
 
 /// `true` if two rows cannot be distinguished: by their ratio within rounds, which changes of the

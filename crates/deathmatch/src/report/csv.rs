@@ -54,7 +54,7 @@ fn fields(ladder: &Ladder<'_>, row: &Row<'_>) -> Vec<String> {
     let sum = |of: fn(&Sample) -> f64| row.samples.iter().map(|s| of(s)).sum::<f64>();
     let replies = sum(|s| s.load.replies as f64);
     fields.push(number(sum(|s| s.load.bytes as f64) / replies));
-    fields.push(number(100.0 * sum(|s| s.load.busy_s) / sum(|s| s.load.seconds)));
+    fields.push(number(100.0 * sum(|s| s.load.busy_s) / sum(|s| s.load.offering_s())));
     fields.push(marks(row));
     fields
 }

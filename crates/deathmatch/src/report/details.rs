@@ -140,7 +140,7 @@ fn load(row: &Row<'_>) -> Option<Vec<String>> {
     let ms = |times, share| shown(percentile_ms(times, share));
     Some(vec![
         shown(row.middle(Measure::Cpu)),
-        sensible(100.0 * sum(|s| s.load.busy_s) / sum(|s| s.load.seconds)),
+        sensible(100.0 * sum(|s| s.load.busy_s) / sum(|s| s.load.offering_s())),
         ms(&late, 0.99),
         ms(&row.response, 0.5),
         ms(&row.response, 0.99),

@@ -48,7 +48,7 @@ pub use beside::disturbed;
 pub use limit::{Limit, Overload, limits};
 pub use measure::Measure;
 pub use pair::{Pair, pairs, verdict};
-pub use run::{Contender, Fact, Ranking, Run, Standing, Tuned, Verdict};
+pub use run::{Contender, Fact, Measured, Ranking, Run, Standing, Tuned, Verdict};
 
 use crate::sample::Sample;
 

@@ -7,7 +7,7 @@ use super::numbers::round;
 use super::rankings::FEW;
 use super::run::Run;
 use crate::sample::{Offered, Sample};
-use crate::stats::{Fitness, MARGIN, Ratio, by_round, comparable, fitness};
+use crate::stats::{Fitness, MARGIN, Ratio, bursts, by_round, comparable, fitness};
 
 /// Measures by which the pair is judged in closed loops.
 const JUDGED_BY: &[Measure] = &[Measure::Replies, Measure::CpuPerRequest];
@@ -47,8 +47,8 @@ pub fn pairs(run: &Run, samples: &[Sample]) -> Vec<Pair> {
             let its = samples.iter().filter(|s| s.contender == name && s.work == work);
             by_round(its.filter(|s| comparable(s, measure.kind())), |s| measure.of(s))
         };
-        let are_slices = samples.iter().any(|s| s.work == work && s.slice.is_some());
-        let ratio = Ratio::within(&rounds(twin), &rounds(&run.reference), are_slices)?;
+        let bursts = bursts(samples.iter().filter(|s| s.work == work));
+        let ratio = Ratio::within(&rounds(twin), &rounds(&run.reference), &bursts)?;
         Some(Pair { work: work.to_owned(), measure, fitness: fitness(&ratio), ratio })
     };
     works

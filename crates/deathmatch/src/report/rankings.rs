@@ -291,22 +291,21 @@ mod tests {
 
     #[test]
     fn few_cycles_of_slices_have_no_interval_as_in_the_duels_table() {
-        let slice = Slice::default();
         // (cycles or rounds, whether they are slices, whether there is an interval)
-        for (rounds, slice, has_interval) in
-            [(11, None, true), (11, Some(slice), false), (12, Some(slice), true)]
+        for (rounds, are_slices, has_interval) in
+            [(11, false, true), (11, true, false), (12, true, false), (13, true, true)]
         {
             let of = |round| {
                 ["nginx", "hurtle"].map(|name| Sample {
                     contender: name.into(),
-                    slice,
+                    slice: are_slices.then(|| Slice { burst: round / 4, ..Slice::default() }),
                     ..invented::sample(1, round, 1e3)
                 })
             };
             let samples: Vec<Sample> = (0..rounds).flat_map(of).collect();
             let rankings = crate::summary::rankings(&samples, "nginx", "floor");
             let hurtle = rankings[0].rows.iter().find(|s| s.contender == "hurtle").unwrap();
-            assert_eq!(hurtle.interval.is_some(), has_interval, "{rounds}, {slice:?}");
+            assert_eq!(hurtle.interval.is_some(), has_interval, "{rounds}, {are_slices}");
         }
     }
 

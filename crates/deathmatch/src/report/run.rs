@@ -4,6 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::measure::Measure;
+use crate::plan::{Plan, Work};
 use crate::stats::Judged;
 
 /// Floors beside the one of every report.
@@ -20,6 +21,9 @@ pub struct Run {
     pub seed: u64,
     /// Number of rounds that the plan asks for.
     pub rounds: u32,
+    /// Works and times of its samples; `None`: an older version has made it.
+    #[serde(default)]
+    pub measured: Option<Measured>,
     /// The command that runs it again.
     pub command: String,
     /// The machine and its settings, in the order they are shown.
@@ -42,6 +46,29 @@ pub struct Run {
     /// Judgement on the reference beside the others, if it was the question.
     #[serde(default)]
     pub judged: Option<Judged>,
+}
+
+/// Works and times that all samples of a run share.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Measured {
+    /// Seconds of warm-up after a start.
+    pub warm_up_s: f64,
+    /// `true` if only one contender was alive at a time.
+    pub turns: bool,
+    /// Each work with the seconds of a sample in turns.
+    pub works: Vec<(String, f64)>,
+}
+
+impl Measured {
+    /// Those of a plan.
+    pub fn of(plan: &Plan) -> Measured {
+        let seconds = |work: &Work| work.sample.unwrap_or(plan.sample).as_secs_f64();
+        Measured {
+            warm_up_s: plan.warm_up.as_secs_f64(),
+            turns: plan.turns,
+            works: plan.works.iter().map(|work| (work.name(), seconds(work))).collect(),
+        }
+    }
 }
 
 /// One line of the fingerprint.
@@ -97,7 +124,7 @@ pub struct Standing {
     pub contender: String,
     /// Its value over the reference's; the median over rounds.
     pub ratio: f64,
-    /// The interval's ends; `None` below six rounds of turns or 12 cycles of slices.
+    /// The interval's ends; `None` below six rounds of turns, or 12 cycles of slices in 4 bursts.
     pub interval: Option<(f64, f64)>,
     /// Verdict on the interval.
     pub verdict: Verdict,

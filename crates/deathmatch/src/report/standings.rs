@@ -167,8 +167,8 @@ fn unranked(data: Data<'_>) -> String {
         }
     }
     if reasons.is_empty() || reasons.iter().any(|reason| reason == FEW) {
-        return "no comparison has an interval, which needs six rounds of turns or 12 cycles of a \
-                duel"
+        return "no comparison has an interval, which needs six rounds of turns, or 12 cycles of a \
+                duel in 4 bursts"
             .to_owned();
     }
     format!("no contender can be ranked ({})", reasons.join("; "))

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
+use super::cycles::bursts;
 use super::fit::{Kind, comparable, generator_limited};
 use super::interval::median;
 use super::ratio::{Ratio, Rounds};
@@ -113,9 +114,10 @@ struct Pair {
 
 impl Pair {
     fn of(slices: &[&Sample], name: &str, reference: &str) -> Pair {
+        let bursts = bursts(slices.iter().copied());
         let ratio = |figure: fn(&Sample) -> Option<f64>| {
             let of = |name| rounds(slices, name, figure);
-            Ratio::within(&of(name), &of(reference), true)
+            Ratio::within(&of(name), &of(reference), &bursts)
         };
         let is_closed = is_closed(slices);
         Pair {

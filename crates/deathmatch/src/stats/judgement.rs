@@ -25,8 +25,20 @@ pub struct Judged {
     pub than_before: bool,
     /// A judgement for each work, other server and measure.
     pub judgements: Vec<Judgement>,
+    /// Works and other servers without any measure to judge by.
+    #[serde(default)]
+    pub not_judged: Vec<NotJudged>,
     /// Reasons for which a measure was not compared, a sentence each.
     pub not_compared: Vec<String>,
+}
+
+/// A server beside which the first one is not judged, since no measure of both was compared.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct NotJudged {
+    /// The name of the work.
+    pub work: String,
+    /// The name of the other server.
+    pub against: String,
 }
 
 /// A measure of the first server against another.
@@ -66,7 +78,9 @@ impl Judged {
     /// is one.
     pub fn of(duels: &[Duel], kept: Option<&[Judgement]>, tolerance: f64) -> Judged {
         let first = duels.first().map_or(String::new(), |duel| duel.reference.clone());
-        let now = factors(duels).into_iter();
+        let all = factors(duels);
+        let not_judged = not_judged(&all, kept);
+        let now = all.into_iter();
         let judgements = now.filter_map(|mut one| {
             if let Some(kept) = kept {
                 let before = kept.iter().find(|k| one.is_like(k))?;
@@ -86,12 +100,15 @@ impl Judged {
         let mut not_compared = not_compared(duels);
         not_compared.extend(kept.into_iter().flat_map(|kept| not_kept(duels, kept)));
         let than_before = kept.is_some();
-        Judged { first, tolerance, than_before, judgements, not_compared }
+        Judged { first, tolerance, than_before, judgements, not_judged, not_compared }
     }
 
-    /// The outcome of all: a regression decides, then a judgement that shows nothing.
+    /// The outcome of all: a regression decides, then a judgement that shows nothing, and a server
+    /// without any.
     pub fn outcome(&self) -> Outcome {
-        self.judgements.iter().map(|one| one.verdict).max().unwrap_or(Outcome::NotShown)
+        let not_judged = self.not_judged.iter().map(|_| Outcome::NotShown);
+        let verdicts = self.judgements.iter().map(|one| one.verdict);
+        verdicts.chain(not_judged).max().unwrap_or(Outcome::NotShown)
     }
 
     /// 0 fine, 1 a regression, 3 neither is shown.
@@ -103,20 +120,34 @@ impl Judged {
         }
     }
 
-    /// A sentence for each judgement.
+    /// A sentence for each judgement, then for each server without any.
     pub fn sentences(&self) -> Vec<String> {
-        let work = |one: &Judgement| match self.judgements.iter().all(|j| j.work == one.work) {
+        let judged = self.judgements.iter().map(|one| (self.sentence(one), &one.work));
+        let not_judged = self.not_judged.iter().map(|one| {
+            let (first, than) = (&self.first, self.than(&one.against));
+            let share = percent(self.tolerance);
+            let text = format!(
+                "{first}: not shown to be at most {share} worse {than}, since no measure is compared"
+            );
+            (text, &one.work)
+        });
+        let all: Vec<(String, &String)> = judged.chain(not_judged).collect();
+        let work = |work: &String| match all.iter().all(|(_, other)| *other == work) {
             true => String::new(),
-            false => format!(" ({})", one.work),
+            false => format!(" ({work})"),
         };
-        self.judgements.iter().map(|one| format!("{}{}.", self.sentence(one), work(one))).collect()
+        all.iter().map(|(text, its)| format!("{text}{}.", work(its))).collect()
+    }
+
+    fn than(&self, against: &str) -> String {
+        match self.than_before {
+            true => format!("than before, against {against}"),
+            false => format!("than {against}"),
+        }
     }
 
     fn sentence(&self, one: &Judgement) -> String {
-        let than = match self.than_before {
-            true => format!("than before, against {}", one.against),
-            false => format!("than {}", one.against),
-        };
+        let than = self.than(&one.against);
         let (first, measure, share) = (&self.first, &one.measure, percent(self.tolerance));
         if let Some((now, other)) = one.failed {
             let [now, other] = [now, other].map(percent);
@@ -124,8 +155,8 @@ impl Judged {
         }
         let Some((low, high)) = one.worse else {
             return format!(
-                "{first}, {measure}: not shown to be at most {share} worse {than}, since there is no \
-                 interval below 12 cycles"
+                "{first}, {measure}: not shown to be at most {share} worse {than}, since an interval \
+                 needs 12 cycles in 4 bursts"
             );
         };
         let said = match one.verdict {
@@ -194,6 +225,23 @@ pub fn factors(duels: &[Duel]) -> Vec<Judgement> {
         }
     }
     all
+}
+
+/// The works and servers of which these factors have only the share of failed requests; with a kept
+/// run those that it has a measure of.
+fn not_judged(all: &[Judgement], kept: Option<&[Judgement]>) -> Vec<NotJudged> {
+    let is_of = |other: &Judgement, one: &Judgement| {
+        other.failed.is_none() && (&other.work, &other.against) == (&one.work, &one.against)
+    };
+    let is_judged = |one: &Judgement| match kept {
+        None => all.iter().any(|other| is_of(other, one)),
+        Some(kept) => {
+            let mut its = kept.iter().filter(|other| is_of(other, one)).peekable();
+            its.peek().is_none() || its.any(|then| all.iter().any(|now| now.is_like(then)))
+        }
+    };
+    let others = all.iter().filter(|one| one.failed.is_some() && !is_judged(one));
+    others.map(|one| NotJudged { work: one.work.clone(), against: one.against.clone() }).collect()
 }
 
 /// An equivalence test: fine only if the worse bound is within the tolerance.
@@ -316,6 +364,32 @@ mod tests {
         let judged = Judged::of(&[now], Some(&other), 0.05);
         assert!(judged.judgements.is_empty());
         assert_eq!(judged.not_compared, ["w: the kept run has no replies a second against b."]);
+    }
+
+    #[test]
+    fn a_server_without_any_measure_is_not_shown_to_be_no_better() {
+        let limited = |s: &mut Standing| {
+            s.load_limited = true;
+            s.cpu_us = None;
+        };
+        let outcome = |kept: Option<&[Judgement]>| {
+            let mut now = duel(Some((0.99, 1.0)), |_| ());
+            let limited = duel(Some((0.99, 1.0)), limited).contenders["b"].clone();
+            now.contenders.insert("c".to_owned(), limited);
+            let judged = Judged::of(&[now], kept, 0.05);
+            let named: Vec<String> = judged.not_judged.iter().map(|o| o.against.clone()).collect();
+            (judged.outcome(), named, judged.sentences())
+        };
+        let (verdict, named, sentences) = outcome(None);
+        assert_eq!((verdict, named), (Outcome::NotShown, vec!["c".to_owned()]), "b alone is fine");
+        assert_eq!(sentences.len(), 2, "{sentences:?}");
+        let said = "a: not shown to be at most 5 % worse than c, since no measure is compared.";
+        assert_eq!(sentences[1], said);
+        let kept = factors(&[duel(Some((0.99, 1.0)), |_| ())]);
+        assert_eq!(outcome(Some(&kept)).0, Outcome::Fine, "the kept run has no c");
+        let of_c = kept.iter().map(|one| Judgement { against: "c".to_owned(), ..one.clone() });
+        let both: Vec<Judgement> = kept.iter().cloned().chain(of_c).collect();
+        assert_eq!(outcome(Some(&both)).0, Outcome::NotShown);
     }
 
     #[test]

@@ -15,11 +15,11 @@ pub mod shared_core;
 pub mod shift;
 
 pub use bins::Bins;
-pub use cycles::{CYCLES_MIN, LOOKS_MAX};
+pub use cycles::{BURSTS_MIN, Bursts, CYCLES_MIN, LOOKS_MAX, bursts};
 pub use duel::{Duel, Standing, duels};
 pub use fit::{Kind, comparable, counts, generator_limited, is_disturbed, is_overload};
 pub use interval::{Coverage, exact};
-pub use judgement::{Judged, Judgement, factors, percent};
+pub use judgement::{Judged, Judgement, NotJudged, factors, percent};
 pub use ratio::{Better, Fitness, Interval, Ratio, Rounds, Verdict, fitness, middle};
 pub use regimes::Regimes;
 pub use saturation::{Rank, Saturation, saturation};

@@ -6,7 +6,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::MARGIN;
-use super::cycles::{self, CYCLES_MIN, Estimate};
+use super::cycles::{self, Bursts, Estimate};
 use super::interval::{ROUNDS_MIN, bootstrap, exact, median};
 use super::regimes::{Regimes, regimes};
 
@@ -19,11 +19,11 @@ const BOOTSTRAP_SEED: u64 = 2_009;
 /// A ratio over rounds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Ratio {
-    /// The median, or from `CYCLES_MIN` rounds on the trimmed mean: the figure is this many times
-    /// the reference's.
+    /// The median, or from `CYCLES_MIN` rounds and `BURSTS_MIN` bursts on the trimmed mean: the
+    /// figure is this many times the reference's.
     pub median: f64,
-    /// The exact interval, or from `CYCLES_MIN` rounds on the block bootstrap's; `None` below six
-    /// rounds.
+    /// The exact interval, or with the trimmed mean the block bootstrap's; `None` below six rounds,
+    /// and of slices without the trimmed mean.
     pub interval: Option<Interval>,
     /// The bootstrap's 95 % interval, for display: `interval` decides.
     pub bootstrap: (f64, f64),
@@ -80,23 +80,30 @@ pub enum Fitness {
 }
 
 impl Ratio {
-    /// The ratio over the rounds both have; `None` if there are none. From `CYCLES_MIN` rounds on
-    /// neighbouring ones are not taken as independent (`cycles`). Computed with logarithms, so
-    /// that swapping the two gives the reciprocal of everything.
+    /// The ratio over the rounds of turns both have; `None` if there are none. From `CYCLES_MIN`
+    /// rounds on neighbouring ones are not taken as independent (`cycles`). Computed with
+    /// logarithms, so that swapping the two gives the reciprocal of everything.
     pub fn of(figure: &Rounds, reference: &Rounds) -> Option<Ratio> {
+        Ratio::within(figure, reference, &Bursts::new())
+    }
+
+    /// The ratio over rounds of turns, or over cycles of slices, which are those with a burst. Few
+    /// cycles or bursts have no interval, because the exact one takes them for independent.
+    pub fn within(figure: &Rounds, reference: &Rounds, bursts: &Bursts) -> Option<Ratio> {
         let log = |(round, value): (&u32, &f64)| {
             let log = value.ln() - reference.get(round)?.ln();
             log.is_finite().then_some((*round, log)) // a figure of 0 has no ratio
         };
         let logs: Rounds = figure.iter().filter_map(log).collect();
-        if let Some(estimate) = cycles::estimate(&logs) {
+        if let Some(estimate) = cycles::estimate(&logs, bursts) {
             return Some(Ratio::of_cycles(&logs, &estimate));
         }
+        let are_slices = logs.keys().any(|round| bursts.contains_key(round));
         let mut sorted: Vec<f64> = logs.values().copied().collect();
         let (low, high) = bootstrap(&sorted, BOOTSTRAP_SEED)?;
         Some(Ratio {
             median: median(&mut sorted)?.exp(),
-            interval: exact(sorted.len()).map(|at| Interval {
+            interval: exact(sorted.len()).filter(|_| !are_slices).map(|at| Interval {
                 low: sorted[at.low].exp(),
                 high: sorted[at.high].exp(),
                 confidence: at.confidence,
@@ -104,14 +111,6 @@ impl Ratio {
             bootstrap: (low.exp(), high.exp()),
             rounds: logs.into_iter().map(|(round, log)| (round, log.exp())).collect(),
         })
-    }
-
-    /// The ratio over rounds of turns, or over cycles of slices: fewer than `CYCLES_MIN` of these
-    /// have no interval, because the exact one takes them for independent.
-    pub fn within(figure: &Rounds, reference: &Rounds, are_slices: bool) -> Option<Ratio> {
-        let ratio = Ratio::of(figure, reference)?;
-        let holds = !are_slices || ratio.rounds.len() >= CYCLES_MIN;
-        Some(Ratio { interval: ratio.interval.filter(|_| holds), ..ratio })
     }
 
     fn of_cycles(logs: &Rounds, estimate: &Estimate) -> Ratio {

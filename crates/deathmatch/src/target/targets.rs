@@ -6,9 +6,10 @@ use std::path::Path;
 
 use super::Url;
 use super::request::{Request, read_field};
+use crate::load::APART_MAX;
 
-/// Largest number of requests.
-pub const TARGETS_MAX: usize = 10_000;
+/// Largest number of requests: the figures show each by itself.
+pub const TARGETS_MAX: usize = APART_MAX;
 
 /// Largest sum of weights.
 const WEIGHTS_MAX: u32 = 10_000;

@@ -60,6 +60,7 @@ fn the_run() -> Run {
     Run {
         again: None,
         judged: None,
+        measured: None,
         plan: "The deck of 2009".into(),
         description:
             "A 10k file, ten calls on each connection, from 1\u{202f}000 requests a second up \
@@ -169,6 +170,8 @@ fn by_a_generator(generator: f64, at: usize, round: u32, rate: f64) -> Sample {
             response: times(p50 * spread + delayed, rate.min(generator) / most, at as u64),
             service: times(p50 * spread, 0.0, at as u64),
             lateness: times(0.002 + delayed, 0.0, at as u64),
+            waits: 0,
+            waited_s: 0.0,
             errors: Errors { timeout: failed, ..Errors::default() },
             handshakes: Handshakes::default(),
             busy_s: seconds * (rate_kept / generator).min(1.0),

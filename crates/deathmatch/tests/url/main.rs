@@ -22,7 +22,7 @@ use deathmatch::tls::Identity;
 use rustix::process::{Pid, Signal, kill_process};
 use scripted::folder;
 use serde_json::Value;
-use server::{Server, serve_http2, serve_http2_plainly, tls};
+use server::{Server, serve_http2, serve_http2_leaving_a_stream, serve_http2_plainly, tls};
 
 const DEATHMATCH: &str = env!("CARGO_BIN_EXE_deathmatch");
 
@@ -176,7 +176,7 @@ fn a_signal_ends_it_with_the_figures_so_far() {
         let server = Server::start(None);
         let url = format!("http://{}{path}", server.address);
         let child = Command::new(DEATHMATCH)
-            .args(["-d", "1h", "-c", "2", "--timeout", "1h", "--json", &url])
+            .args(["-d", "1h", "-c", "2", "--timeout", "2m", "--json", &url])
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
@@ -326,6 +326,20 @@ fn http2_carries_fields_of_more_than_a_frame() {
     let found: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(found["statuses"], serde_json::json!({ "200": 6 }), "{found}");
     assert_eq!(requests.load(Ordering::SeqCst), 6);
+}
+
+#[test]
+fn a_stream_of_a_connection_that_the_server_leaves_holds_up_no_other() {
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let output = Command::new(DEATHMATCH)
+        .args(["--h2", "--json", "-n", "6", "-c", "1", "--streams", "2", "--timeout", "2s"])
+        .arg(format!("http://{}/", serve_http2_leaving_a_stream()))
+        .output()
+        .unwrap();
+    let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(found["statuses"], serde_json::json!({ "200": 6 }), "{found}");
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    assert_eq!(found["connections"], 2, "{found}");
 }
 
 fn json(server: &Server, path: &str, args: &[&str]) -> (Output, Value) {

@@ -239,6 +239,45 @@ fn respond_empty(socket: &mut TcpStream, stream: [u8; 4]) -> io::Result<()> {
     socket.write_all(&[&[0, 0, 1, HEADERS, 5], &stream[..], &[0x88]].concat())
 }
 
+/// As `serve_http2_plainly`, for two requests at once on the first connection: a GOAWAY follows
+/// both, and the response to the first one follows a request on another connection.
+pub(crate) fn serve_http2_leaving_a_stream() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let (send, others) = channel();
+    let others = Arc::new(Mutex::new(Some(others)));
+    thread::spawn(move || {
+        for socket in listener.incoming() {
+            let (socket, send, others) = (socket.unwrap(), send.clone(), others.clone());
+            // An error is the client's end.
+            thread::spawn(move || leave_a_stream(socket, &send, &others).unwrap_or_default());
+        }
+    });
+    address
+}
+
+fn leave_a_stream(
+    socket: TcpStream,
+    send: &Sender<()>,
+    others: &Mutex<Option<Receiver<()>>>,
+) -> io::Result<()> {
+    let mut socket = greet(socket)?;
+    let Some(others) = others.lock().unwrap().take() else {
+        loop {
+            let stream = read_request(&mut socket)?;
+            respond_empty(&mut socket, stream)?;
+            let _ = send.send(());
+        }
+    };
+    let (first, second) = (read_request(&mut socket)?, read_request(&mut socket)?);
+    socket.write_all(&[&[0, 0, 8, GOAWAY, 0, 0, 0, 0, 0], &second[..], &[0; 4]].concat())?;
+    respond_empty(&mut socket, second)?;
+    let _ = others.recv();
+    respond_empty(&mut socket, first)?;
+    // It stays open until the client's end.
+    socket.read(&mut [0; 1]).map(drop)
+}
+
 /// As `serve_http2_plainly`, for a page and two assets on a connection: a GOAWAY refuses the second
 /// asset, and the response to the first one follows the next response on another connection.
 pub(crate) fn serve_http2_leaving_an_asset() -> SocketAddr {

@@ -111,6 +111,10 @@ impl Link for Connection {
         }
     }
 
+    fn is_leaving(&self) -> bool {
+        matches!(&self.state, ConnectionState::Open(_, peer) if peer.is_leaving())
+    }
+
     fn is_drained(&self) -> bool {
         matches!(&self.state, ConnectionState::Open(_, peer) if peer.is_drained())
     }

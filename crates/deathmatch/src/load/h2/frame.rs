@@ -27,6 +27,7 @@ const PADDED: u8 = 8;
 const PRIORITY: u8 = 32;
 
 /// Parameters of SETTINGS (RFC 9113 section 6.5.2).
+pub(super) const HEADER_TABLE_SIZE: u16 = 1;
 pub(super) const ENABLE_PUSH: u16 = 2;
 pub(super) const MAX_CONCURRENT_STREAMS: u16 = 3;
 pub(super) const INITIAL_WINDOW_SIZE: u16 = 4;
@@ -188,10 +189,15 @@ pub(super) fn fields(head: Head, mut payload: &[u8]) -> Option<&[u8]> {
 
 /// The last value of a setting in the payload of SETTINGS.
 pub(super) fn setting(payload: &[u8], wanted: u16) -> Option<u32> {
+    values(payload, wanted).next_back()
+}
+
+/// All values of a setting, in their order.
+pub(super) fn values(payload: &[u8], wanted: u16) -> impl DoubleEndedIterator<Item = u32> {
     let all = payload
         .chunks_exact(6)
         .map(|s| (u16::from_be_bytes([s[0], s[1]]), u32::from_be_bytes([s[2], s[3], s[4], s[5]])));
-    all.rev().find(|(name, _)| *name == wanted).map(|(_, value)| value)
+    all.filter(move |(name, _)| *name == wanted).map(|(_, value)| value)
 }
 
 pub(super) fn settings(out: &mut Vec<u8>, settings: &[(u16, u32)]) {

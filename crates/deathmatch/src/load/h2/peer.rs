@@ -23,6 +23,12 @@ const FIRST_WINDOW_BYTES: u32 = 65_535;
 /// Largest block of fields, in one frame or several.
 const BLOCK_BYTES_MAX: usize = 64 * 1024;
 
+/// Size of the dynamic table for requests before the server's setting, in bytes (RFC 9113, 6.5.2).
+const TABLE_BYTES: u32 = 4096;
+
+/// A dynamic table size update to 0 (RFC 7541, 6.3). No request refers to the table.
+const NO_TABLE: &[u8] = &[0x20];
+
 /// The highest number a stream can have.
 const STREAM_MAX: u32 = (1 << 31) - 1;
 
@@ -36,6 +42,10 @@ pub(super) struct Peer {
     /// An incomplete block of fields, and its stream.
     block: Option<Block>,
     next_stream: u32,
+    /// Size of the dynamic table for requests, in bytes.
+    table_bytes: u32,
+    /// Allowed by the server; below the size the next block reduces it (RFC 7541, 4.2).
+    table_bytes_max: u32,
     /// Bytes taken off the connection's window.
     taken: u32,
     /// The server finishes the present streams and takes no others.
@@ -84,6 +94,8 @@ impl Peer {
             open: HashMap::new(),
             block: None,
             next_stream: 1,
+            table_bytes: TABLE_BYTES,
+            table_bytes_max: TABLE_BYTES,
             taken: 0,
             is_leaving: false,
             streams_max: None,
@@ -125,7 +137,13 @@ impl Peer {
             return Err(PeerError);
         }
         self.next_stream += 2;
-        frame::headers(&mut self.out, stream, fields, body.is_empty());
+        if self.table_bytes_max < self.table_bytes {
+            self.table_bytes = 0;
+            let fields = [NO_TABLE, fields].concat();
+            frame::headers(&mut self.out, stream, &fields, body.is_empty());
+        } else {
+            frame::headers(&mut self.out, stream, fields, body.is_empty());
+        }
         if !body.is_empty() {
             self.uploads.begin(stream, body);
         }
@@ -256,6 +274,9 @@ impl Peer {
             return Ok(());
         }
         self.uploads.set(bytes)?;
+        // The smallest of them decides: a later larger one does not undo it.
+        let sizes = frame::values(bytes, frame::HEADER_TABLE_SIZE);
+        self.table_bytes_max = sizes.fold(self.table_bytes_max, u32::min);
         let most = frame::setting(bytes, frame::MAX_CONCURRENT_STREAMS);
         self.streams_max = Some(most.or(self.streams_max).unwrap_or(u32::MAX));
         frame::settings_ack(&mut self.out);
@@ -367,5 +388,39 @@ fn update_window(out: &mut Vec<u8>, stream: u32, taken: &mut u32, counts: u32) {
     if *taken >= WINDOW_BYTES / 2 {
         frame::window_update(out, stream, *taken);
         *taken = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::load::ANY_LENGTH;
+
+    #[test]
+    fn a_smaller_table_is_announced_once() {
+        let expected = Expected { status: 200, body_bytes: ANY_LENGTH, body: None };
+        // (values of SETTINGS_HEADER_TABLE_SIZE in one frame, whether the table is smaller)
+        let rows: [(&[u32], bool); 5] = [
+            (&[], false),
+            (&[4096], false),
+            (&[65_536], false),
+            (&[0], true),
+            (&[100, 4096], true),
+        ];
+        for (values, is_smaller) in rows {
+            let mut peer = Peer::new(false);
+            let settings: Vec<(u16, u32)> =
+                values.iter().map(|value| (frame::HEADER_TABLE_SIZE, *value)).collect();
+            let mut sent = Vec::new();
+            frame::settings(&mut sent, &settings);
+            peer.feed(&sent, &expected, &mut Vec::new()).unwrap();
+            let mut block = || {
+                peer.out.clear();
+                peer.ask(0, b"\x82", Bytes::new()).unwrap();
+                peer.out[9..].to_vec()
+            };
+            let first: &[u8] = if is_smaller { b"\x20\x82" } else { b"\x82" };
+            assert_eq!((block(), block()), (first.to_vec(), b"\x82".to_vec()), "{values:?}");
+        }
     }
 }

@@ -400,6 +400,10 @@ impl Link for Connection {
         quic.flush().is_ok()
     }
 
+    fn is_leaving(&self) -> bool {
+        self.quic.as_ref().is_some_and(|quic| quic.leaving.is_some())
+    }
+
     fn is_drained(&self) -> bool {
         self.quic.as_ref().is_some_and(|quic| quic.leaving.is_some() && quic.open.is_empty())
     }

@@ -198,9 +198,7 @@ impl<'a, L: Link> Engine<'a, L> {
         while let Some(intended) = self.arrivals.first() {
             let Some(at) = self.free.pop_front() else { break };
             self.arrivals.begin();
-            // Only the generator's own delay counts.
-            let free_since = self.visitors[at].free_since.max(intended);
-            self.tally.record_lateness(intended, self.now().saturating_sub(free_since));
+            self.tally.begin(intended, self.visitors[at].free_since, self.now());
             self.begin_step(at, 0, intended)?;
             worked = true;
         }
