@@ -134,9 +134,9 @@ fn listeners(top: &Table<'_>, config: &mut Config, reader: &mut Reader<'_>) {
 /// Reports an address of the metrics that the server has itself.
 fn check_overlaps(top: &Table<'_>, config: &Config, reader: &mut Reader<'_>) {
     let metrics = config.metrics.iter().flat_map(|metrics| &metrics.listen);
-    let mut own = config.listen.iter().chain(&config.listen_tls);
     for address in metrics.filter(|address| !is_any_port(address)) {
-        if let (true, Some(written)) = (own.any(|own| own == address), top.get("metrics")) {
+        let is_own = config.listen.contains(address) || config.listen_tls.contains(address);
+        if let (true, Some(written)) = (is_own, top.get("metrics")) {
             let wrong = ValueError::new(format!("the server listens on {address} already"));
             written.report(reader, wrong.hint("choose another port"));
         }

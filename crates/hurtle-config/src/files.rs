@@ -34,9 +34,8 @@ settings! {
     /// A directory served as files.
     #[derive(Eq)]
     pub struct Files: FILES_KEYS with FILES {
-        /// Paths tried in order; `{path}` is the requested path. A directory without an index is
-        /// passed over, unless directories are listed. A last `"=404"`, or another final status,
-        /// ends the search.
+        /// Paths tried in order; `{path}` is the requested path. A last `"=404"`, or another final
+        /// status, ends the search.
         #[serde(serialize_with = "print::texts")]
         try_files: Vec<TryFile> = Vec::new(), List("paths"), "[\"{path}\", \"{path}.html\", \"=404\"]",
             by try_files;

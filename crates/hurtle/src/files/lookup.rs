@@ -52,8 +52,6 @@ pub(crate) struct LookupRules {
     pub index: Vec<String>,
     /// `false`: names of directories lead to nothing.
     pub finds_directories: bool,
-    /// `true`: a directory without an index is passed over while candidates follow.
-    pub passes_directories: bool,
     /// The policy for symbolic links.
     pub symlinks: Symlinks,
     /// Finds encoded variants beside the file; `None`: they are not used.
@@ -240,40 +238,16 @@ impl Lookup {
     }
 
     fn probe_in(&self, root: &OpenRoot) -> io::Result<Target> {
-        let mut passed = Target::Missing;
         for attempt in &self.tries {
-            let path = match attempt {
+            let found = match attempt {
                 Try::Status(status) => return Ok(Target::Status(*status)),
-                Try::Path(path) => path,
+                Try::Path(path) => self.probe_path(root, path)?,
             };
-            match self.probe_path(root, path)? {
-                Target::Missing => {}
-                found if self.is_passed(root, path, &found)? => {
-                    if passed == Target::Missing {
-                        passed = found;
-                    }
-                }
-                found => return Ok(found),
+            if !matches!(found, Target::Missing) {
+                return Ok(found);
             }
         }
-        Ok(passed)
-    }
-
-    /// Returns whether the next candidate is tried, because this one is a directory that has no
-    /// index.
-    fn is_passed(&self, root: &OpenRoot, path: &[u8], found: &Target) -> io::Result<bool> {
-        if !self.passes_directories || self.tries.len() == 1 {
-            return Ok(false);
-        }
-        Ok(match found {
-            Target::Directory(..) => true,
-            Target::SlashMissing => {
-                let directory = [path, b"/"].concat();
-                let found = self.probe_index(root, &directory, Stamp::default())?;
-                matches!(found, Target::Directory(..))
-            }
-            _ => false,
-        })
+        Ok(Target::Missing)
     }
 
     fn probe_path(&self, root: &OpenRoot, path: &[u8]) -> io::Result<Target> {

@@ -96,8 +96,6 @@ async fn resolve<T>(
     origin: &Origin,
     get: impl AsyncFn(String) -> Result<Option<T>, Failure>,
 ) -> Result<Found<T>, Failure> {
-    let passes = lookup.passes_directories && lookup.tries.len() > 1;
-    let mut passed = Target::Missing;
     for attempt in &lookup.tries {
         let path = match attempt {
             Try::Status(status) => return Ok(Found::Other(Target::Status(*status))),
@@ -114,35 +112,11 @@ async fn resolve<T>(
         } else {
             Found::Other(Target::Missing)
         };
-        match found {
-            Found::Other(Target::Missing) => {}
-            Found::Other(directory @ (Target::Directory(..) | Target::SlashMissing))
-                if passes && index_of(lookup, path, &get).await?.is_none() =>
-            {
-                if passed == Target::Missing {
-                    passed = directory;
-                }
-            }
-            found => return Ok(found),
+        if !matches!(found, Found::Other(Target::Missing)) {
+            return Ok(found);
         }
     }
-    Ok(Found::Other(passed))
-}
-
-/// Opens or checks the index of a directory, named with a slash at its end or without.
-async fn index_of<T>(
-    lookup: &Lookup,
-    directory: &str,
-    get: &impl AsyncFn(String) -> Result<Option<T>, Failure>,
-) -> Result<Option<(String, T)>, Failure> {
-    let slash = if directory.is_empty() || directory.ends_with('/') { "" } else { "/" };
-    for index in &lookup.index {
-        let key = format!("{directory}{slash}{index}");
-        if let Some(object) = get(key.clone()).await? {
-            return Ok(Some((key, object)));
-        }
-    }
-    Ok(None)
+    Ok(Found::Other(Target::Missing))
 }
 
 async fn resolve_directory<T>(
@@ -151,8 +125,11 @@ async fn resolve_directory<T>(
     path: &str,
     get: &impl AsyncFn(String) -> Result<Option<T>, Failure>,
 ) -> Result<Found<T>, Failure> {
-    if let Some((key, object)) = index_of(lookup, path, get).await? {
-        return Ok(Found::Object(key, object));
+    for index in lookup.index.iter() {
+        let key = format!("{path}{index}");
+        if let Some(object) = get(key.clone()).await? {
+            return Ok(Found::Object(key, object));
+        }
     }
     Ok(Found::Other(match origin.has_prefix(path.to_owned()).await? {
         true => Target::Directory(path.into(), Stamp::default()),

@@ -100,7 +100,6 @@ async fn find(
         origin: None,
         index: Vec::new(),
         finds_directories: false,
-        passes_directories: false,
         symlinks: Symlinks::WithinRoot,
         sidecars: None,
         finds_variants_alone: false,

@@ -64,7 +64,6 @@ impl Scripts {
             origin: None,
             index: index.to_vec(),
             finds_directories: true,
-            passes_directories: false,
             symlinks: Symlinks::default(),
             sidecars: None,
             finds_variants_alone: false,

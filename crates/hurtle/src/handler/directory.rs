@@ -110,11 +110,7 @@ impl Directory {
     /// Serves the files beside scripts, which may be the pages of directories.
     #[must_use]
     pub(crate) fn beside_scripts(self) -> Directory {
-        let rules = LookupRules {
-            finds_directories: true,
-            passes_directories: false,
-            ..(*self.rules).clone()
-        };
+        let rules = LookupRules { finds_directories: true, ..(*self.rules).clone() };
         Directory { rules: Arc::new(rules), ..self }
     }
 
@@ -353,7 +349,6 @@ fn lookup_rules(
         origin,
         index: config.index.clone(),
         finds_directories: config.listing || !config.index.is_empty(),
-        passes_directories: !config.listing,
         symlinks: config.symlinks.clone(),
         sidecars: config.sidecars.then(|| listings.sidecars().clone()),
         finds_variants_alone: config.sidecars_alone,

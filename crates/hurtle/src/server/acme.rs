@@ -1,7 +1,7 @@
 //! The ACME thread, with an event loop of its own because authorities respond slowly.
 
 use std::io;
-use std::sync::mpsc;
+use std::sync::{Mutex, mpsc};
 use std::thread;
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ pub(crate) struct AcmeHandle {
     /// Dropped to end the thread.
     alive: Option<oneshot::Sender<()>>,
     /// Disconnected when its work has ended.
-    ended: mpsc::Receiver<()>,
+    ended: Mutex<mpsc::Receiver<()>>,
 }
 
 /// Longest wait for the end of an attempt, which is taken back in its record.
@@ -30,7 +30,7 @@ impl Drop for AcmeHandle {
     fn drop(&mut self) {
         self.alive = None;
         // It has ended, or the wait has.
-        let _ = self.ended.recv_timeout(END_MAX);
+        let _ = self.ended.get_mut().map(|ended| ended.recv_timeout(END_MAX));
     }
 }
 
@@ -64,5 +64,5 @@ pub(crate) fn start(acme: Acme, keyring: Option<&Keyring>) -> io::Result<AcmeHan
         }
     };
     thread::Builder::new().name("acme".to_owned()).spawn(life)?;
-    Ok(AcmeHandle { alive: Some(alive), ended })
+    Ok(AcmeHandle { alive: Some(alive), ended: Mutex::new(ended) })
 }
