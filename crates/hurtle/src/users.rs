@@ -6,7 +6,7 @@ use std::io;
 use std::os::fd::AsFd as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
-use std::path::{self, Path};
+use std::path::{self, Path, PathBuf};
 
 use nix::unistd::{Gid, Group, User};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, fstat, openat, statat};
@@ -77,17 +77,21 @@ pub(crate) fn open_as_root(path: &Path, flags: OFlags, mode: u32) -> io::Result<
         io::Error::new(io::ErrorKind::PermissionDenied, wrong)
     };
     let mode = Mode::from_raw_mode(mode as _);
-    match open_without_links(path, flags, mode) {
-        // FreeBSD has another error for a link at the end.
-        Err(Errno::LOOP | Errno::MLINK) if is_led_by_root(path)? => {
-            Ok(openat(CWD, path, flags, mode)?.into())
+    let mut path = path.to_owned();
+    for _ in 0..=LINKS_MAX {
+        match open_without_links(&path, flags, mode) {
+            // FreeBSD has another error for a link at the end.
+            Err(Errno::LOOP | Errno::MLINK) => match Lead::of(&path)? {
+                Lead::Link(next) => path = next,
+                _ => return Err(refused("it is behind a link")),
+            },
+            Err(e) => return Err(e.into()),
+            Ok((file, true)) => return Ok(file),
+            Ok((file, false)) if is_led_by_root(&path)? => return Ok(file),
+            Ok(_) => return Err(refused("it is a file with another name, by a link")),
         }
-        Err(Errno::LOOP | Errno::MLINK) => Err(refused("it is behind a link")),
-        Err(e) => Err(e.into()),
-        Ok((file, true)) => Ok(file),
-        Ok((file, false)) if is_led_by_root(path)? => Ok(file),
-        Ok(_) => Err(refused("it is a file with another name, by a link")),
     }
+    Err(Errno::LOOP.into())
 }
 
 /// Opens a file, or fails with `LOOP` or `MLINK` if its name or a directory above it is a link.
@@ -119,38 +123,55 @@ fn open_without_links(path: &Path, flags: OFlags, mode: Mode) -> rustix::io::Res
 /// # Errors
 /// The path cannot be followed.
 pub(crate) fn is_led_by_root(path: &Path) -> io::Result<bool> {
-    is_led(path, LINKS_MAX)
+    let mut path = path.to_owned();
+    for _ in 0..=LINKS_MAX {
+        match Lead::of(&path)? {
+            Lead::Link(next) => path = next,
+            Lead::OtherLink => return Ok(false),
+            Lead::End(is_roots) => return Ok(is_roots),
+        }
+    }
+    Ok(false)
 }
 
-fn is_led(path: &Path, links_max: u32) -> io::Result<bool> {
-    let path = path::absolute(path)?;
-    let parts: Vec<&Path> = path.ancestors().collect();
-    // Others can place entries in the directory above.
-    let mut is_shared = false;
-    for part in parts.into_iter().rev() {
-        let is_end = part == path;
-        let metadata = match fs::symlink_metadata(part) {
-            Err(e) if is_end && e.kind() == io::ErrorKind::NotFound => return Ok(!is_shared),
-            metadata => metadata?,
-        };
-        let mode = metadata.mode();
-        if metadata.uid() != 0 && (is_shared || !is_end || metadata.is_symlink()) {
-            return Ok(false);
-        }
-        if metadata.is_symlink() {
-            if links_max == 0 {
-                return Ok(false);
+/// The next step along a path.
+enum Lead {
+    /// To a link that only root can place: the path that it stands for.
+    Link(PathBuf),
+    /// To a link that another user can place.
+    OtherLink,
+    /// To its end, without links. `true`: only root can change what it names.
+    End(bool),
+}
+
+impl Lead {
+    fn of(path: &Path) -> io::Result<Lead> {
+        let path = path::absolute(path)?;
+        let parts: Vec<&Path> = path.ancestors().collect();
+        // Only root can change what was passed; others can place entries in the directory above.
+        let (mut is_roots, mut is_shared) = (true, false);
+        for part in parts.into_iter().rev() {
+            let is_end = part == path;
+            let metadata = match fs::symlink_metadata(part) {
+                Err(e) if is_end && e.kind() == io::ErrorKind::NotFound => {
+                    return Ok(Lead::End(is_roots && !is_shared));
+                }
+                metadata => metadata?,
+            };
+            let (is_of_root, mode) = (metadata.uid() == 0, metadata.mode());
+            if metadata.is_symlink() {
+                if !is_roots || !is_of_root {
+                    return Ok(Lead::OtherLink);
+                }
+                let target = part.with_file_name("").join(fs::read_link(part)?);
+                let rest = path.strip_prefix(part).map_err(io::Error::other)?;
+                // An empty rest would add a slash, which only a directory may have.
+                return Ok(Lead::Link(if is_end { target } else { target.join(rest) }));
             }
-            let target = part.with_file_name("").join(fs::read_link(part)?);
-            let rest = path.strip_prefix(part).map_err(io::Error::other)?;
-            // An empty rest would add a slash, which only a directory may have.
-            let path = if is_end { target } else { target.join(rest) };
-            return is_led(&path, links_max - 1);
+            is_roots &= is_of_root || is_end && !is_shared;
+            is_roots &= is_end || mode & OTHERS_WRITE == 0 || mode & STICKY != 0;
+            is_shared = mode & OTHERS_WRITE != 0;
         }
-        if !is_end && mode & OTHERS_WRITE != 0 && mode & STICKY == 0 {
-            return Ok(false);
-        }
-        is_shared = mode & OTHERS_WRITE != 0;
+        Ok(Lead::End(is_roots))
     }
-    Ok(true)
 }
