@@ -153,6 +153,14 @@ pub enum Stream {
 }
 
 impl Stream {
+    /// Returns the socket.
+    pub fn socket(&self) -> &TcpStream {
+        match self {
+            Stream::Plain(socket) => socket,
+            Stream::Tls(stream) => &stream.sock,
+        }
+    }
+
     /// Connects within this time; each read and write may take as long. Offers HTTP/1.1.
     ///
     /// # Errors

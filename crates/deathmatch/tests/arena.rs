@@ -263,7 +263,7 @@ fn a_duel_goes_round_in_mirrored_cycles_over_kept_connections() {
 #[test]
 fn the_contenders_of_a_duel_are_started_for_each_burst_in_an_order_of_the_seed() {
     let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
-    let plan = PLAN.replace("turns = true", "budget_s = 2");
+    let plan = PLAN.replace("turns = true", "budget_s = 3");
     let stage = Stage::with("duel-starts", &["one", "two", "three"], &plan);
     let (mut starts, mut bursts) = (Vec::new(), BTreeMap::<String, usize>::new());
     let cut = stage.run(|event| match event {
@@ -296,7 +296,7 @@ fn the_contenders_of_a_duel_are_started_for_each_burst_in_an_order_of_the_seed()
 #[test]
 fn a_contender_of_a_duel_that_fails_to_start_again_leaves_the_others() {
     let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
-    let plan = PLAN.replace("turns = true", "budget_s = 2");
+    let plan = PLAN.replace("turns = true", "budget_s = 3");
     for goes_wrong in [false, true] {
         let mut stage = Stage::with("duel-start-fails", &["one", "two", "three"], &plan);
         stage.plan.works.remove(0);

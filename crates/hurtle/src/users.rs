@@ -6,7 +6,7 @@ use std::io;
 use std::os::fd::AsFd as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
-use std::path::{self, Path, PathBuf};
+use std::path::{self, Component, Path, PathBuf};
 
 use nix::unistd::{Gid, Group, User};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, fstat, openat, statat};
@@ -83,6 +83,7 @@ pub(crate) fn open_as_root(path: &Path, flags: OFlags, mode: u32) -> io::Result<
             // FreeBSD has another error for a link at the end.
             Err(Errno::LOOP | Errno::MLINK) => match Lead::of(&path)? {
                 Lead::Link(next) => path = next,
+                Lead::Descriptor => return Ok(openat(CWD, &path, flags, mode)?.into()),
                 _ => return Err(refused("it is behind a link")),
             },
             Err(e) => return Err(e.into()),
@@ -128,6 +129,7 @@ pub(crate) fn is_led_by_root(path: &Path) -> io::Result<bool> {
         match Lead::of(&path)? {
             Lead::Link(next) => path = next,
             Lead::OtherLink => return Ok(false),
+            Lead::Descriptor => return Ok(true),
             Lead::End(is_roots) => return Ok(is_roots),
         }
     }
@@ -138,6 +140,9 @@ pub(crate) fn is_led_by_root(path: &Path) -> io::Result<bool> {
 enum Lead {
     /// To a link that only root can place: the path that it stands for.
     Link(PathBuf),
+    /// To an open file of a process (`/proc/self/fd/1`): its link leads there, and its text may be
+    /// no path.
+    Descriptor,
     /// To a link that another user can place.
     OtherLink,
     /// To its end, without links. `true`: only root can change what it names.
@@ -163,7 +168,10 @@ impl Lead {
                 if !is_roots || !is_of_root {
                     return Ok(Lead::OtherLink);
                 }
-                let target = part.with_file_name("").join(fs::read_link(part)?);
+                let target = target(part)?;
+                if is_end && leads_elsewhere(part, &target) {
+                    return Ok(Lead::Descriptor);
+                }
                 let rest = path.strip_prefix(part).map_err(io::Error::other)?;
                 // An empty rest would add a slash, which only a directory may have.
                 return Ok(Lead::Link(if is_end { target } else { target.join(rest) }));
@@ -174,4 +182,24 @@ impl Lead {
         }
         Ok(Lead::End(is_roots))
     }
+}
+
+/// Returns the path that a link stands for. The directories above the link are no links, so `..`
+/// takes a name away.
+fn target(link: &Path) -> io::Result<PathBuf> {
+    let mut path = link.parent().unwrap_or(link).to_owned();
+    for part in fs::read_link(link)?.components() {
+        match part {
+            Component::ParentDir if path.ends_with("..") => path.push(part),
+            Component::ParentDir => drop(path.pop()),
+            part => path.push(part),
+        }
+    }
+    Ok(path)
+}
+
+/// Returns whether the system leads a link to another file than its text does.
+fn leads_elsewhere(link: &Path, target: &Path) -> bool {
+    let identity = |path: &Path| fs::metadata(path).ok().map(|file| (file.dev(), file.ino()));
+    identity(link).is_some_and(|file| identity(target) != Some(file))
 }

@@ -345,7 +345,10 @@ fn signal(pid: u32, signal: Signal) {
 /// Requests a path on a connection of its own; returns the response's status line.
 fn ask(addr: SocketAddr, trust: Option<&Trust>, path: &str) -> io::Result<String> {
     let mut stream = Stream::connect(addr, trust, ASK_TIMEOUT)?;
-    write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")?;
+    // Closing with a reset leaves the server's port free: one without SO_REUSEADDR could not be
+    // started again for a minute.
+    socket2::SockRef::from(stream.socket()).set_linger(Some(Duration::ZERO))?;
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n")?;
     let mut head = Vec::new();
     let mut piece = [0; 512];
     while !head.contains(&b'\n') && head.len() < 8 * piece.len() {

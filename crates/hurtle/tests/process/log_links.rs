@@ -9,6 +9,20 @@ use rustix::process::geteuid;
 use crate::child::{Child, hurtle, write_config};
 use crate::support::Dir;
 
+/// As images of containers have it: the text of the last link, `pipe:[…]`, is no path.
+#[test]
+fn a_log_may_be_a_link_of_root_to_standard_output() {
+    let dir = Dir::new(&[("a.txt", "a\n"), ("etc/", "")]);
+    symlink("/dev/stdout", dir.path("etc/access.log")).unwrap();
+    // More than lead to the root.
+    let up = "../".repeat(20);
+    symlink(format!("{up}proc/self/fd/2"), dir.path("etc/error.log")).unwrap();
+    let text = "root = '{root}'\n[access_log]\npath = '{root}/etc/access.log'\n\
+                [error_log]\npath = '{root}/etc/error.log'\n";
+    let child = Child::configured(&dir, text);
+    assert_eq!(child.get("/a.txt").status, 200);
+}
+
 /// A process of the server's user put a link in place of a log, and asked for an upgrade.
 #[test]
 fn root_follows_no_link_of_the_servers_user_to_a_log() {

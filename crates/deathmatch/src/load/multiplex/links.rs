@@ -40,6 +40,10 @@ impl<L: Link> Engine<'_, L> {
             return Ok(false);
         }
         let is_drained = self.links[link].is_drained();
+        if self.is_anew && !is_drained {
+            // The next request's handshake is part of its time.
+            return Ok(false);
+        }
         if is_drained {
             self.links[link].shut();
         }
