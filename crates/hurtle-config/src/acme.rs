@@ -135,8 +135,8 @@ pub(super) fn acme(top: &Table<'_>, config: &mut Config, reader: &mut Reader<'_>
 }
 
 /// The name of a site's automatic certificate, which its files have: the first of the site's names.
-/// A later site with the same first name and other names, at another listener, has a certificate of
-/// its own.
+/// A later site with the same first name and other names, at another listener, has a certificate
+/// with a name of its own.
 pub fn certificate_name(sites: &[Site], number: usize) -> String {
     let site = &sites[number];
     let is_other = |other: &Site| {

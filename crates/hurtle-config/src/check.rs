@@ -143,8 +143,8 @@ fn check_overlaps(top: &Table<'_>, config: &Config, reader: &mut Reader<'_>) {
     }
 }
 
-/// Returns warnings of addresses that include another one: on Linux a process listens on one of
-/// them only.
+/// Returns warnings of addresses that include another one: Linux permits a process to listen on one
+/// of the two only.
 pub fn overlaps(config: &Config) -> Vec<String> {
     let metrics = config.metrics.iter().flat_map(|metrics| &metrics.listen);
     let all: Vec<&Listen> = config.listen.iter().chain(&config.listen_tls).chain(metrics).collect();

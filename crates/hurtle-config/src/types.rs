@@ -44,8 +44,8 @@ pub enum Listen {
 }
 
 impl Listen {
-    /// Returns whether one of two addresses is all addresses of the other one's family, with the
-    /// same port.
+    /// Returns whether one of two addresses stands for all addresses of the other one's family, at
+    /// the port of both.
     pub fn overlaps(&self, other: &Listen) -> bool {
         let (Listen::Tcp(one), Listen::Tcp(other)) = (self, other) else { return false };
         one.is_ipv4() == other.is_ipv4()

@@ -140,8 +140,8 @@ pub(crate) fn is_led_by_root(path: &Path) -> io::Result<bool> {
 enum Lead {
     /// To a link that only root can place: the path that it stands for.
     Link(PathBuf),
-    /// To an open file of a process (`/proc/self/fd/1`): its link leads there, and its text may be
-    /// no path.
+    /// To an open file of a process (`/proc/self/fd/1`): the link leads there, although its text
+    /// may be no path at all.
     Descriptor,
     /// To a link that another user can place.
     OtherLink,

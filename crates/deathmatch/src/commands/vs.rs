@@ -342,8 +342,8 @@ fn failure(whole: &FinishedRun, found: &[Duel], plan: &Plan) -> Option<String> {
     Some(format!("{missing} was not measured: no slice"))
 }
 
-/// The judgements as outcomes, and one for each server without any. One that shows nothing is not
-/// passed.
+/// The judgements as outcomes, and one for each server without any. A judgement that shows nothing
+/// is not a passed one.
 fn checks(judged: &Judged) -> Vec<Check> {
     let by_measure = judged.judgements.iter().map(|one| {
         let name = format!("{}: {} than {}", one.work, one.measure, one.against);

@@ -223,8 +223,7 @@ impl<'a> Engine<'a> {
         while let Some(intended) = self.arrivals.first() {
             let Some(index) = self.pool.take(sessions) else { break };
             self.arrivals.begin();
-            // While no connection was free the server was slow, and that is part of the response
-            // time.
+            // While no connection was free the server was slow: a part of the response time.
             let now = self.now();
             self.tally.begin(intended, self.pool.slots[index].free_since, now);
             self.start(index, intended, now)?;

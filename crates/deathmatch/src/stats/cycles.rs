@@ -74,8 +74,8 @@ pub struct Estimate {
     pub block: usize,
 }
 
-/// The estimate of these log ratios by cycle; `None` below `CYCLES_MIN` cycles or `BURSTS_MIN`
-/// bursts.
+/// The estimate of these log ratios by cycle; `None` if there are fewer than `CYCLES_MIN` cycles or
+/// `BURSTS_MIN` bursts of them.
 pub fn estimate(logs: &Rounds, bursts: &Bursts) -> Option<Estimate> {
     let groups = grouped(logs, bursts);
     if logs.len() < CYCLES_MIN || groups.len() < BURSTS_MIN {

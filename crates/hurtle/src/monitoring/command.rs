@@ -83,8 +83,8 @@ pub(super) async fn exchange(
     let _ = rt::timeout(TIME_MAX, sending).await;
 }
 
-/// Reads the head of a request, and nothing of a body; empty: the peer has left, or its head is too
-/// large.
+/// Reads the head of a request, and nothing of a body; empty: the peer has left, or sends a head
+/// that is too large.
 async fn read_head(peer: &mut (impl AsyncRead + Unpin)) -> io::Result<Vec<u8>> {
     const END: &[u8] = b"\r\n\r\n";
     let mut head = Vec::new();

@@ -33,8 +33,8 @@ impl<L: Link> Engine<'_, L> {
     }
 
     /// Shuts a connection whose server went away, once its streams have ended, which is `true`. The
-    /// next one is opened at once; the old one ends beside it, unless another of the place still
-    /// does.
+    /// next one is opened at once, and the old one ends beside it, unless another one of the place
+    /// is still ending.
     pub(super) fn replace(&mut self, link: usize) -> io::Result<bool> {
         if !self.links[link].is_leaving() {
             return Ok(false);
@@ -76,8 +76,8 @@ impl<L: Link> Engine<'_, L> {
         true
     }
 
-    /// Closes a connection and fails its requests, and with the present one of a place those that
-    /// wait for it.
+    /// Closes a connection and fails its requests; with the present one of a place also those that
+    /// wait for this connection.
     pub(super) fn fail_connection(&mut self, link: usize, why: Failure) {
         self.links[link].shut();
         let (at, now) = (link % self.current.len(), self.now());
