@@ -153,7 +153,7 @@ pub enum Stream {
 }
 
 impl Stream {
-    /// Returns the socket.
+    /// Returns the TCP connection beneath TLS, to set its options.
     pub fn socket(&self) -> &TcpStream {
         match self {
             Stream::Plain(socket) => socket,

@@ -103,8 +103,8 @@ impl Judged {
         Judged { first, tolerance, than_before, judgements, not_judged, not_compared }
     }
 
-    /// The outcome of all: a regression decides, then a judgement that shows nothing or a server
-    /// without any judgement.
+    /// The outcome of all: a regression decides, then a judgement that shows nothing, or a server
+    /// of which no measure was judged.
     pub fn outcome(&self) -> Outcome {
         let not_judged = self.not_judged.iter().map(|_| Outcome::NotShown);
         let verdicts = self.judgements.iter().map(|one| one.verdict);

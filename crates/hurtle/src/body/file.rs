@@ -140,7 +140,7 @@ fn is_resident(slice: &FileSlice) -> io::Result<bool> {
 /// As `read_piece`, for a message that has begun: a disk that is too slow is tried again.
 ///
 /// # Errors
-/// See `read_piece`.
+/// Those of `read_piece`; `TimedOut` if the disk is too slow for `WAIT_MAX`.
 pub(crate) async fn read_next_piece(
     disk: Disk,
     file: Arc<OpenFile>,

@@ -122,8 +122,8 @@ impl ResponseEdits {
         value
     }
 
-    /// Returns whether a rule of a path may set a field to this value, in a response of some media
-    /// type at least.
+    /// Returns whether a rule of a path may set a field to this value, for at least one media type
+    /// of the response.
     pub(crate) fn may_set(
         &self,
         name: &HeaderName,

@@ -209,7 +209,7 @@ pub(crate) fn hashes(etag: EtagSource, stamp: &Stamp) -> bool {
 /// Computes the hash of a file for its entity-tag, over the bytes that it had when it was opened.
 ///
 /// # Errors
-/// The disk failed.
+/// Those of reading: the disk failed, or another machine that has the file.
 pub(crate) fn hash(file: &OpenFile) -> io::Result<u128> {
     let mut hasher = Xxh3::new();
     let mut piece = vec![0; 128 << 10];

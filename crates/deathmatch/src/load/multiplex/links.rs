@@ -33,8 +33,8 @@ impl<L: Link> Engine<'_, L> {
     }
 
     /// Shuts a connection whose server went away, once its streams have ended, which is `true`. The
-    /// next one is opened at once, and the old one ends beside it, unless another one of the place
-    /// is still ending.
+    /// next one is opened at once, and the old one ends beside it; while an older one of the place
+    /// still ends, the next one waits for a drained connection.
     pub(super) fn replace(&mut self, link: usize) -> io::Result<bool> {
         if !self.links[link].is_leaving() {
             return Ok(false);
@@ -58,8 +58,8 @@ impl<L: Link> Engine<'_, L> {
         Ok(is_drained)
     }
 
-    /// Sends the waiting requests of a place on its connection, which is established; `false` if it
-    /// cannot be used.
+    /// Sends the waiting requests of a place on its connection, which is established; `false` if
+    /// the connection cannot be used.
     pub(super) fn handle_established(&mut self, at: usize) -> bool {
         let link = self.current[at];
         if self.links[link].streams_max() < self.streams as u32 {
