@@ -92,16 +92,21 @@ pub fn load(file: &Path) -> Result<Config, Vec<ConfigError>> {
 
 /// The problem with a configuration of another server; `None`: it does not look like one.
 fn foreign(text: &str, file: &Path) -> Option<ConfigError> {
-    let ends_with = |end: char| text.lines().any(|line| line.trim_end().ends_with(end));
-    let has_section = text.lines().any(|line| line.trim_start().starts_with("<VirtualHost"));
-    let shown = file.display();
+    let lines = || text.lines().map(str::trim).filter(|line| !line.starts_with('#'));
+    if lines().any(is_toml) {
+        return None;
+    }
+    let ends_with = |end: char| lines().any(|line| line.ends_with(end));
+    let has_section = lines().any(|line| line.starts_with("<VirtualHost"));
+    // The shell empties the file behind `>` before it is read.
+    let import = || format!("translate it: hurtle import {} > translated.toml", file.display());
     let (what, hint) = match (ends_with('{'), ends_with(';')) {
-        (true, true) => (
-            "a configuration of nginx, not of hurtle",
-            format!("translate it: hurtle import {shown} > hurtle.toml"),
+        (true, true) => ("a configuration of nginx, not of hurtle", import()),
+        (true, false) => ("a Caddyfile, not a configuration of hurtle", import()),
+        (false, _) if has_section => (
+            "a configuration of Apache, not of hurtle",
+            "docs/from-apache.md has the keys for its directives".to_owned(),
         ),
-        (true, false) => ("a Caddyfile, not a configuration of hurtle", from("caddy")),
-        (false, _) if has_section => ("a configuration of Apache, not of hurtle", from("apache")),
         (false, _) => return None,
     };
     let what = what.to_owned();
@@ -114,8 +119,18 @@ fn foreign(text: &str, file: &Path) -> Option<ConfigError> {
     })
 }
 
-fn from(server: &str) -> String {
-    format!("docs/from-{server}.md has the keys for its directives")
+/// Returns whether a line has a key with its value, or the name of a table.
+fn is_toml(line: &str) -> bool {
+    if line.starts_with('[') && line.ends_with(']') {
+        return true;
+    }
+    let Some((key, value)) = line.split_once('=') else { return false };
+    let (key, value) = (key.trim(), value.trim());
+    let is_key = |b: u8| b.is_ascii_alphanumeric() || b"._-".contains(&b);
+    // `location = / {` is nginx's.
+    let begins_block = value.ends_with('{') && value != "{" && !value.starts_with('[');
+    let is_directive = value.ends_with(';') || begins_block;
+    !key.is_empty() && key.bytes().all(is_key) && !is_directive
 }
 
 /// The problem with a certificate, a key or the like; `None`: it exists, or only the server's user
@@ -309,6 +324,34 @@ mod tests {
             ["hurtle.toml:4:8: site[0].mount[0].wasm: this hurtle is built without WebAssembly; \
                  build it with: cargo install --path crates/hurtle --features wasm"]
         );
+    }
+
+    #[test]
+    fn a_configuration_of_another_server_is_named_and_mistakes_in_ones_own_are_not() {
+        let scratch = Scratch::new("foreign");
+        let table = [
+            (
+                "nginx's",
+                "server {\n  listen 80;\n  location = / {\n  add_header A \"max-age=1\";\n}\n}\n",
+                "of nginx",
+            ),
+            (
+                "Caddy's",
+                "example.org {\n  header Cache-Control max-age=1\n  respond hello\n}\n",
+                "a Caddyfile",
+            ),
+            ("old lines in comments", "user = www-data\n# server {\n# listen 80;\n# }\n", ":1:8:"),
+            (
+                "a table of several lines",
+                "user = www-data\nadmin = {\n  path = 1\n}\n",
+                ":1:8: a string needs quotes",
+            ),
+        ];
+        for (sentence, text, expected) in table {
+            let problems = scratch.load(text).join("\n");
+            assert!(problems.contains(expected), "{sentence}: {problems}");
+            assert!(!problems.contains("> hurtle.toml"), "that would empty it: {problems}");
+        }
     }
 
     #[test]

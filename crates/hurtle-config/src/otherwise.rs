@@ -149,6 +149,11 @@ fn leads(written: &Value<'_>, mounts: &[Mount], reader: &mut Reader<'_>) -> bool
 }
 
 impl Mount {
+    /// Returns whether clients may put files.
+    pub fn takes_uploads(&self) -> bool {
+        matches!(&self.handler, MountHandler::Files(files) if files.uploads.is_some())
+    }
+
     /// Returns the name of the mount that has its requests for which there is no file.
     pub fn otherwise(&self) -> Option<&str> {
         match &self.handler {

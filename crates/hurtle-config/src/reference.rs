@@ -138,23 +138,31 @@ fn write_section(page: &mut String, section: &Section) {
     }
     page.push_str("\n| Key | Default | Example | Meaning |\n|---|---|---|---|\n");
     for key in section.keys() {
-        write_key(page, key);
+        write_key(page, section, key);
     }
 }
 
-fn write_key(page: &mut String, key: &Key) {
+/// The header of a key's table and its description. A table of several sections is described in
+/// one place.
+fn table(parent: &Section, key: &Key, of: &Section, is_list: bool) -> (String, String) {
+    let path = parent.header.trim_matches(['[', ']']);
+    let path = if path.is_empty() { key.name.to_owned() } else { format!("{path}.{}", key.name) };
+    let header = if is_list { format!("[[{path}]]") } else { format!("[{path}]") };
+    let is_own = header == of.header;
+    let place = if is_own { "see below".to_owned() } else { format!("see `{}`", of.header) };
+    let kind = if is_list { "Tables of their own" } else { "A table of its own" };
+    (format!("`{header}`"), format!("{kind}, {place}"))
+}
+
+fn write_key(page: &mut String, parent: &Section, key: &Key) {
     let default = match (key.default_value(), &key.absent) {
         (Some(value), _) => format!("`{value}`"),
         (None, DefaultValue::Words(words)) => (*words).to_owned(),
         (None, _) => "required".to_owned(),
     };
     let (example, kind) = match key.kind {
-        Kind::Table(section) => {
-            (format!("`{}`", section.header), "A table of its own, see below".to_owned())
-        }
-        Kind::Tables(section) => {
-            (format!("`{}`", section.header), "Tables of their own, see below".to_owned())
-        }
+        Kind::Table(section) => table(parent, key, section, false),
+        Kind::Tables(section) => table(parent, key, section, true),
         ref kind => (format!("`{}`", key.example), capitalized(&kind.to_string())),
     };
     let with = match key.with {

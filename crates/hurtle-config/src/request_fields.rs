@@ -73,6 +73,11 @@ impl RequestFields {
             .join("; ")
     }
 
+    /// Returns whether a value depends on the target as the client sent it.
+    pub fn has_sent_target(&self) -> bool {
+        self.variables().any(|variable| *variable == Variable::Uri)
+    }
+
     /// The variables of all values.
     fn variables(&self) -> impl Iterator<Item = &Variable> {
         self.set.iter().chain(&self.add).flat_map(|(_, value)| value.variables())

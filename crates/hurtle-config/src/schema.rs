@@ -271,8 +271,9 @@ pub(super) static SITE: Section = Section {
             "Add a preset of security headers to every response that does not have them; see \
              [access.md](access.md)."),
         Key::new("compress", Flag, Words("files only"), "false",
-            "Compress the responses of the site's mounts. Without this key files are compressed, and \
-             nothing else; see [compression.md](compression.md) for the risk."),
+            "Compress the responses of the site's mounts. Without this key files are compressed, \
+             except where `uploads` change them, and nothing else; see [compression.md](compression.md) \
+             for the risk."),
         Key::new("rule", Tables(&RULE), Words("none"), "[]", "Redirects and rewrites by path."),
         Key::new("header", Tables(&HEADER), Words("none"),
             "[]", "Response fields to set and remove."),

@@ -111,7 +111,7 @@ pub(super) static MOUNT: Section = Section {
         Key::new("intercept_errors", Flag, Toml("false"), "true",
             "Replace errors of the upstream or application by error pages, too, not only this server's own \
              (nginx's `proxy_intercept_errors`).").with(EXTERNAL),
-        Key::new("compress", Flag, Words("the site's; else true for `files` and false for all others"), "true",
+        Key::new("compress", Flag, Words("the site's; else true for `files` without `uploads` and false for all others"), "true",
             "Compress responses; see [compression.md](compression.md). Responses that depend on \
              secrets and on what an attacker sends should not be compressed (BREACH)."),
         Key::new("files", Text("a directory"), Words("see `proxy`, `redirect`, `respond`"),

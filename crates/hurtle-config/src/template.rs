@@ -66,7 +66,8 @@ const NAMES: [(&str, Variable); 10] = [
 ];
 
 impl Variable {
-    /// Returns whether requests with the same scheme, host, path and query have the same value.
+    /// Returns whether requests with the same scheme, host and target, as sent and behind the
+    /// site's rules, have the same value.
     pub fn is_of_target(&self) -> bool {
         matches!(
             self,

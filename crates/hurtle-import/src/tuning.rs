@@ -187,7 +187,7 @@ const UNSUPPORTED: &[(&str, &str)] = &[
     ("if", "it needs conditions; write those that hurtle has as `match` of a mount or a rule"),
     ("js_*", "it needs scripts in the server; write an application"),
     ("limit_conn*", "hurtle has no trial of limits"),
-    ("limit_except", "hurtle has no guards by method; have the application refuse methods"),
+    ("limit_except", "write its guards in a mount of their own with `match` by method"),
     ("limit_req_dry_run", "hurtle has no trial of limits"),
     ("lua_*", "it needs scripts in the server; write an application"),
     ("mail", "hurtle serves HTTP only"),

@@ -41,7 +41,9 @@ pub(super) fn translate(
     if let Some(other) = proxy.children().iter().find(|line| line.name != "transport") {
         return Err(format!("of a proxy by FastCGI it knows the transport, not {}", other.name));
     }
-    if addresses.is_empty() || !scope.prefix.is_empty() || !scope.try_files.is_empty() {
+    let has_path_of_client =
+        scope.prefix.is_empty() && scope.try_files.is_empty() && scope.rewritten.is_none();
+    if addresses.is_empty() || !has_path_of_client {
         return Err("it has an upstream, and the path as the client sent it".to_owned());
     }
     let addresses: Vec<String> = addresses.iter().map(|address| fastcgi_address(address)).collect();

@@ -14,41 +14,41 @@ const DEPTH_MAX: usize = 16;
 /// Number of directives after all imports.
 const DIRECTIVES_MAX: usize = 100_000;
 
-/// Reads a file. Relative names of `import` are looked up beside it.
+/// Reads a file. Relative names of `import` are looked up beside the file that has it.
 ///
 /// # Errors
 /// Every import and file that cannot be read, one line each.
 pub(super) fn read(file: &Path) -> Result<Vec<Directive>, Vec<String>> {
     let text = text_of(file).map_err(|problem| vec![problem])?;
-    let here = file.parent().unwrap_or(Path::new("."));
-    expand(&text, &file.display().to_string(), Some(here))
+    expand(&text, &file.display().to_string(), true)
 }
 
-/// Parses a text. `here`: the directory of relative names; `None`: no file is read.
+/// Parses a text. `reads_files`: `import` may name files.
 ///
 /// # Errors
 /// As for `read`.
 pub(super) fn expand(
     text: &str,
     file: &str,
-    here: Option<&Path>,
+    reads_files: bool,
 ) -> Result<Vec<Directive>, Vec<String>> {
     let blocks = parse(text, file).map_err(|e| vec![e.to_string()])?;
-    let mut reader = Reader { here, snippets: BTreeMap::new(), problems: Vec::new(), count: 0 };
+    let mut reader =
+        Reader { reads_files, snippets: BTreeMap::new(), problems: Vec::new(), count: 0 };
     let mut sites = Vec::new();
     reader.top(blocks, 0, &mut sites);
     if reader.problems.is_empty() { Ok(sites) } else { Err(reader.problems) }
 }
 
-struct Reader<'a> {
-    here: Option<&'a Path>,
+struct Reader {
+    reads_files: bool,
     /// Those that were defined so far, as Caddy reads them.
     snippets: BTreeMap<String, Vec<Directive>>,
     problems: Vec<String>,
     count: usize,
 }
 
-impl Reader<'_> {
+impl Reader {
     /// Handles the blocks of a file.
     fn top(&mut self, blocks: Vec<Directive>, depth: usize, sites: &mut Vec<Directive>) {
         for mut block in blocks {
@@ -114,10 +114,11 @@ impl Reader<'_> {
     /// Texts and names of the files of an import; a pattern may have none.
     fn files(&mut self, d: &Directive, depth: usize) -> Vec<(String, String)> {
         let pattern = d.arg(0);
-        let Some(here) = self.here.filter(|_| depth < DEPTH_MAX) else {
+        if !self.reads_files || depth >= DEPTH_MAX {
             self.problems.push(format!("{}: no snippet `{pattern}` is before it", d.at));
             return Vec::new();
-        };
+        }
+        let here = Path::new(&*d.at.file).parent().unwrap_or(Path::new("."));
         let path = here.join(pattern);
         let names = match pattern.contains('*') {
             true => matching(&path),

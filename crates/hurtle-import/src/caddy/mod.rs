@@ -81,7 +81,7 @@ pub fn caddy_file(file: &Path, is_partial: bool) -> Result<Imported, Vec<String>
 /// As for `caddy_file`.
 pub fn caddy(text: &str, is_partial: bool) -> Result<Imported, Vec<String>> {
     let file = "Caddyfile";
-    translated(include::expand(text, file, None)?, Path::new(file), is_partial)
+    translated(include::expand(text, file, false)?, Path::new(file), is_partial)
 }
 
 fn translated(

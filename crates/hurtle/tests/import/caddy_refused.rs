@@ -86,6 +86,12 @@ const REFUSED: &[(&str, &str, &str, &str)] = &[
         "respond = \"\"\nstatus = 403",
     ),
     (
+        "one script by FastCGI behind a rewrite",
+        ":80 {\nroute {\nrewrite * /x{path}\nreverse_proxy 127.0.0.1:9000 {\ntransport fastcgi {\nenv SCRIPT_FILENAME /a.cgi\n}\n}\n}\n}",
+        "Caddyfile:4: cannot translate `reverse_proxy 127.0.0.1:9000`: it has an upstream, and the path",
+        "respond = \"\"\nstatus = 403",
+    ),
+    (
         "a directive of a plugin",
         ":80 {\nrate_limit {\n}\nrespond a\n}",
         "Caddyfile:2: cannot translate `rate_limit`",
