@@ -96,9 +96,15 @@ impl<'a> Described<'a> {
             let tag = etag::parse(etag).filter(|tag| !tag.weak)?;
             return Some(StrongValidator::EntityTag(tag.opaque));
         }
+        self.strong_date().map(StrongValidator::LastModified)
+    }
+
+    /// Returns Last-Modified in seconds since 1970, if it is a strong validator by RFC 9110 section
+    /// 8.8.2.2: long enough before Date.
+    pub fn strong_date(&self) -> Option<u64> {
         let modified = self.last_modified.and_then(date::parse)?;
         let is_strong = self.date?.checked_sub(modified)? >= STRONG_DATE_SECONDS;
-        is_strong.then_some(StrongValidator::LastModified(modified))
+        is_strong.then_some(modified)
     }
 }
 

@@ -85,8 +85,7 @@ pub(super) fn finish_stream(
     edit_fields(&mut finished, |fields| {
         resolved.edits().edit(fields, || resolved.path(), *status, is_secure);
         add_cors(fields, request, resolved);
-        let cookie = cookie.take().and_then(|cookie| HeaderValue::try_from(cookie).ok());
-        cookie.inspect(|cookie| fields.append(&header::SET_COOKIE, cookie));
+        append_cookie(fields, cookie.take());
     });
     if *needs == Needs::EditsAndCoding
         && let Some((mount, _)) = resolved.mount()
@@ -99,6 +98,13 @@ pub(super) fn finish_stream(
         coding.inspect(|coding| body.encode(*coding));
     }
     finished
+}
+
+/// Appends a cookie of this server.
+pub(super) fn append_cookie(fields: &mut dyn FieldEdits, cookie: Option<String>) {
+    if let Some(cookie) = cookie.and_then(|cookie| HeaderValue::try_from(cookie).ok()) {
+        fields.append(&header::SET_COOKIE, &cookie);
+    }
 }
 
 /// Adds the fields of CORS, which depend on the request.

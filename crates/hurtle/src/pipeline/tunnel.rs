@@ -13,7 +13,7 @@ use hurtle_http::request::RequestHead;
 
 use super::connection::{Connection, Next};
 use super::exchange::Exchange;
-use super::finish::finish;
+use super::finish::{append_cookie, finish};
 use super::observe::observe;
 use super::pace::SILENCE_MS_MAX;
 use super::send::{next_after, send};
@@ -21,6 +21,7 @@ use crate::answer::Answer;
 use crate::body::Body;
 use crate::clock;
 use crate::deadline::DeadlineError;
+use crate::edits::edit_fields;
 use crate::handler::Tunnel;
 use crate::handler::client::ExchangeError;
 use crate::handler::{TunnelEnd, UpstreamTunnel};
@@ -29,6 +30,7 @@ use crate::protocol::Protocol;
 use crate::protocol::reading::Reading;
 use crate::rt;
 use crate::site::Resolved;
+use crate::transport::meter::Hold;
 use crate::transport::{Attempt, Fill, Input, Output, Pipe, SendQueue, Transport};
 
 /// Bytes that one direction forwards before other tasks run.
@@ -64,9 +66,11 @@ pub(super) async fn open_tunnel<T: Protocol>(
     resolved: &Resolved<'_>,
     tunnel: Tunnel,
 ) -> Result<Box<OpenTunnel>, Next> {
+    let mut own_cookie = None;
     let (remote, received, mut head, persistence) = match tunnel {
         Tunnel::Upstream(tunnel) => {
-            let UpstreamTunnel { head, received, end } = *tunnel;
+            let UpstreamTunnel { head, cookie, received, end } = *tunnel;
+            own_cookie = cookie;
             // Its lines have the option of the connection.
             (Remote::Upstream(Box::new(end)), received, head, Persistence::Implied)
         }
@@ -77,6 +81,7 @@ pub(super) async fn open_tunnel<T: Protocol>(
         }
     };
     finish(&mut head, request, Some(resolved), connection.io.is_secure());
+    edit_fields(&mut head.fields, |fields| append_cookie(fields, own_cookie));
     let Answer { status, fields, .. } = &head;
     let (delimiter, now_ms) = (Delimiter::Given, clock::now_ms());
     let mut out = connection.encode_head(*status, fields, delimiter, persistence, now_ms);
@@ -129,10 +134,10 @@ async fn forward_both<T: Protocol>(
 ) -> Result<io::Result<()>, DeadlineError> {
     let Connection { io, input, watch, worker, slot, .. } = connection;
     let (to_remote, to_client) = (Cell::new(0), &exchange.sent.moved);
-    let client = ClientEnd::of(&*io);
+    let (client, hold) = (ClientEnd::of(&*io), Hold::new(0, &exchange.sent));
     let both = rt::try_both(
-        carry(&client, input, &remote, &to_remote),
-        carry(&remote, &mut received, &client, to_client),
+        carry(&client, input, &remote, &to_remote, None),
+        carry(&remote, &mut received, &client, to_client, hold.as_deref()),
     );
     let (mut last_moved, mut by_ms) = (None, 0);
     let due = || {
@@ -263,16 +268,23 @@ impl<T: Protocol> End for ClientEnd<'_, T> {
     }
 }
 
-/// Copies bytes one way until the sender's end, then closes that direction of the receiver.
+/// Copies bytes one way until the sender's end, then closes that direction of the receiver. `hold`:
+/// the rate limit of the receiver.
 async fn carry(
     from: &impl End,
     input: &mut Input,
     to: &impl End,
     moved: &Cell<u64>,
+    hold: Option<&Hold<'_>>,
 ) -> io::Result<()> {
     let (mut queue, mut turn_bytes) = (SendQueue::default(), 0);
     loop {
-        queue.push(input.take(input.bytes().len()));
+        let mut len = input.bytes().len();
+        if let Some(hold) = hold.filter(|_| len > 0) {
+            let allowed = hold.pass(len as u64).await.max(1);
+            len = usize::try_from(allowed).map_or(len, |allowed| allowed.min(len));
+        }
+        queue.push(input.take(len));
         while !queue.is_empty() {
             let n = poll_fn(|cx| to.poll_send(cx, &mut queue)).await?;
             if n == 0 {
@@ -286,7 +298,7 @@ async fn carry(
             turn_bytes = 0;
             rt::give_way().await;
         }
-        if poll_fn(|cx| from.poll_fill(cx, input)).await? == 0 {
+        if input.bytes().is_empty() && poll_fn(|cx| from.poll_fill(cx, input)).await? == 0 {
             to.finish();
             return Ok(());
         }

@@ -24,6 +24,14 @@ impl<T> Sender<T> {
     pub(crate) fn send(self, value: T) {
         drop(self.0.send(value));
     }
+
+    /// Sends the value, unless nobody waits for it any more.
+    ///
+    /// # Errors
+    /// The receiving end was dropped; the value comes back.
+    pub(crate) fn try_send(self, value: T) -> Result<(), T> {
+        self.0.send(value)
+    }
 }
 
 impl<T> Receiver<T> {

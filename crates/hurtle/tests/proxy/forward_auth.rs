@@ -190,3 +190,20 @@ fn the_server_decides_about_known_files_paths_without_a_mount_and_heads() {
     }
     std::fs::remove_dir_all(&dir).unwrap();
 }
+
+/// Regression: the next question was sent on a connection that was about to close.
+#[test]
+fn a_connection_that_the_server_closes_is_not_used_again() {
+    let (auth, upstream) = (Upstream::new(), Upstream::new());
+    let server = server(&auth, &upstream);
+    let mut open = Vec::new();
+    for _ in 0..3 {
+        let mut client = server.send("GET /a HTTP/1.1\r\nHost: a\r\n\r\n");
+        let (mut checker, _) = auth.next_request();
+        checker.send("HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n");
+        let (mut peer, _) = upstream.next_request();
+        peer.send(LAST_OK);
+        assert_eq!(client.answer().1, "ok");
+        open.push(checker);
+    }
+}

@@ -167,3 +167,71 @@ fn the_root_may_be_written_with_a_slash() {
     let named = format!("X-Sendfile: {private}/a b.txt\r\n");
     assert_eq!(answer(&mut proxy.connect(), &upstream, GET, &named).1, "0123456789");
 }
+
+/// Regression: the next request was sent on a connection that was about to close.
+#[test]
+fn a_connection_that_the_upstream_closes_is_not_used_again() {
+    let (root, upstream) = (Root::new("closed"), Upstream::new());
+    let proxy = root.proxy(&upstream);
+    let mut client = proxy.connect();
+    let mut open = Vec::new();
+    for _ in 0..3 {
+        client.send(GET);
+        let (mut peer, _) = upstream.next_request();
+        peer.send(
+            "HTTP/1.1 200 OK\r\nX-Accel-Redirect: /a%20b.txt\r\nContent-Length: 0\r\n\
+             Connection: close\r\n\r\n",
+        );
+        assert_eq!(client.answer().1, "0123456789");
+        open.push(peer);
+    }
+}
+
+#[test]
+fn a_named_file_has_the_cookie_of_the_chosen_upstream() {
+    let (root, upstreams) = (Root::new("cookie"), [(); 2].map(|()| Upstream::new()));
+    let keys = format!("balance = 'cookie'\ninternal = {:?}", root.0.join("private"));
+    let proxy = Proxy::with(&upstreams.each_ref().map(|upstream| upstream.address), &keys);
+    let mut client = proxy.connect();
+    let named = "X-Accel-Redirect: /a%20b.txt\r\nSet-Cookie: a=b\r\n";
+    let (head, body) = answer(&mut client, &upstreams[0], GET, named);
+    assert_eq!((head.matches("\nSet-Cookie: ").count(), &*body), (2, "0123456789"), "{head}");
+}
+
+#[test]
+fn a_missing_named_file_has_the_page_of_the_site() {
+    let (root, upstream) = (Root::new("missing"), Upstream::new());
+    let proxy = Proxy::written(
+        1,
+        &format!(
+            "[[site]]\nerrors = {{ 404 = \"@gone\" }}\n[[site.mount]]\nproxy = \"http://{}\"\n\
+             internal = {:?}\n[[site.mount]]\nname = \"gone\"\nrespond = \"it is gone\"\n\
+             status = 404\n",
+            upstream.address,
+            root.0.join("private")
+        ),
+    );
+    let mut client = proxy.connect();
+    let (head, body) = answer(&mut client, &upstream, GET, "X-Accel-Redirect: /none\r\n");
+    assert!(head.starts_with("HTTP/1.1 404 ") && body == "it is gone", "{head}{body}");
+}
+
+/// Regression: it was sent with the status 200.
+#[test]
+fn an_error_page_that_an_upstream_names_has_the_status_of_the_error() {
+    let (root, upstream) = (Root::new("page"), Upstream::new());
+    let proxy = Proxy::written(
+        1,
+        &format!(
+            "[[site]]\nerrors = {{ 403 = \"/errors/403\" }}\n[[site.mount]]\npath = \"/closed\"\n\
+             respond = \"\"\ndeny = \"127.0.0.1\"\n[[site.mount]]\npath = \"/errors\"\n\
+             proxy = \"http://{}\"\ninternal = {:?}\n",
+            upstream.address,
+            root.0.join("private")
+        ),
+    );
+    let mut client = proxy.connect();
+    let get = "GET /closed HTTP/1.1\r\nHost: a\r\n\r\n";
+    let (head, body) = answer(&mut client, &upstream, get, "X-Accel-Redirect: /a%20b.txt\r\n");
+    assert!(head.starts_with("HTTP/1.1 403 ") && body == "0123456789", "{head}{body}");
+}

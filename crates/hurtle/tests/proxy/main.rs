@@ -43,6 +43,7 @@ mod paths;
 mod pinned;
 mod queue;
 mod real;
+mod refused_methods;
 mod request_fields;
 #[path = "../it/support/reserved.rs"]
 mod reserved;

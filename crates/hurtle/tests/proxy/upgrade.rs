@@ -119,3 +119,17 @@ fn other_protocols_are_not_forwarded() {
         "the listed one alone: {head}"
     );
 }
+
+#[test]
+fn a_tunnel_has_the_cookie_of_the_chosen_upstream() {
+    let upstreams = [(); 2].map(|()| Upstream::new());
+    let addresses = upstreams.each_ref().map(|upstream| upstream.address);
+    let keys = "balance = 'cookie'\ncookie = 'server'\n\
+                [[site.mount.header]]\nremove = ['Set-Cookie']";
+    let proxy = Proxy::with(&addresses, keys);
+    let mut client = proxy.send(ASKING);
+    let (mut peer, _) = upstreams[0].next_request();
+    peer.send(AGREED);
+    let head = client.head();
+    assert!(head.contains("\nSet-Cookie: server="), "{head}");
+}

@@ -13,7 +13,7 @@ use hurtle_http::semantics::grpc::GrpcStatus;
 use super::super::client::{Client, Continue, ExchangeError, InterimSender};
 use super::super::request::RequestContext;
 use super::super::wait::Waits;
-use super::super::{Handled, HandlerError, Outcome};
+use super::super::{Handled, HandlerError, Outcome, own_response};
 use super::attempt_log::{log_attempt, log_failure, log_unavailable};
 use super::web_call::WebCall;
 use super::{Key, ListenOutcome, Proxy, RawHead, UpstreamError, UpstreamRequest, handshake};
@@ -59,7 +59,7 @@ impl Proxy {
             Box::pin(super::hints::send(request, client)).await?;
         }
         if request.head.method.as_bytes() == b"TRACE" {
-            return Ok(Outcome::Answer(Answer::trace_refused()));
+            return own_response(Answer::trace_refused());
         }
         // RFC 9110 section 7.6.2: this server is the last recipient.
         if request.head.method == Method::Options && forward::max_forwards(request.head) == Some(0)

@@ -105,7 +105,7 @@ impl ForwardAuth {
             Ok(reply) if reply.status.is_success() => {
                 let lines = self.edited_lines(request.head, reply);
                 upstream.succeeded(reply.status);
-                upstream.discard(reply.length);
+                upstream.discard(reply);
                 return Ok(lines);
             }
             Ok(reply) if !is_relayed(reply.status) => {

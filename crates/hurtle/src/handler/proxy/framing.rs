@@ -22,6 +22,21 @@ pub(crate) struct Framing {
     len: Option<u64>,
 }
 
+/// Returns whether a connection may have another request after a response whose end is known.
+pub(super) fn is_reusable(reply: &ResponseHead<'_>) -> bool {
+    reply.keep_alive && !may_have_stray_body(reply)
+}
+
+/// Returns whether a faulty upstream may send a body behind a head that has none (RFC 9112 section
+/// 6.3). It would be read as the next response.
+fn may_have_stray_body(reply: &ResponseHead<'_>) -> bool {
+    match (reply.status, reply.length) {
+        (StatusCode::NO_CONTENT, Length::Framed(length)) => length != BodyLength::None,
+        (StatusCode::NOT_MODIFIED, Length::Framed(length)) => length == BodyLength::Chunked,
+        _ => false,
+    }
+}
+
 impl Framing {
     /// Computes the framing of the response to this request.
     pub(super) fn of(request: &RequestHead<'_>, reply: &ResponseHead<'_>) -> Framing {
@@ -33,15 +48,8 @@ impl Framing {
                 _ => reply.content_length,
             };
             let delimiter = declared.map_or(Delimiter::Given, Delimiter::Length);
-            // RFC 9112 section 6.3: such a response has no body, but a faulty upstream may send
-            // one. It would be read as the next response.
-            let odd = match (reply.status, reply.length) {
-                (StatusCode::NO_CONTENT, Length::Framed(length)) => length != BodyLength::None,
-                (StatusCode::NOT_MODIFIED, Length::Framed(length)) => length == BodyLength::Chunked,
-                _ => false,
-            };
             let mut framing = Framing::none(delimiter);
-            framing.may_keep_alive = !odd;
+            framing.may_keep_alive = !may_have_stray_body(reply);
             return framing;
         }
         let unknown = if request.http10 { Delimiter::Close } else { Delimiter::Chunked };

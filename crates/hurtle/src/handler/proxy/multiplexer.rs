@@ -146,6 +146,11 @@ async fn drive(peer: Weak<Peer>, mut session: Session<UpstreamSocket>) {
     let mut alarm = Alarm::unset();
     let mut left_ms = NEVER;
     while let First::B(()) = rt::race(session.run(), alarm.wait(STEP)).await {
+        // A GOAWAY admits another connection, and new settings may admit more streams.
+        let admits = !shared.is_accepting() || shared.can_open();
+        if let Some(peer) = peer.upgrade().filter(|peer| admits && peer.waiting.get() > 0) {
+            peer.multiplexer.changed.ring_all();
+        }
         let now_ms = clock::now_ms();
         let has_requests = shared.pulse().streams() > 0;
         let idle_ms = now_ms.saturating_sub(shared.pulse().ended_ms());

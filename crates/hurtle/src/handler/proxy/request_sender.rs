@@ -114,6 +114,15 @@ impl Kept {
         *self = Kept { is_incomplete: true, ..Kept::default() };
     }
 
+    /// Drops all but the pieces that are still to be sent again.
+    fn settle(&mut self) {
+        if !self.pieces.is_empty() {
+            self.pieces.drain(..self.next);
+            self.next = 0;
+            self.is_incomplete = true;
+        }
+    }
+
     /// Takes the next piece that is sent again.
     fn again(&mut self) -> Option<Bytes> {
         let piece = self.pieces.get(self.next)?.clone();
@@ -219,9 +228,7 @@ impl RequestSender {
 
     /// Drops what is kept for another attempt: the upstream has responded.
     pub(super) fn settle(&mut self) {
-        if !self.kept.pieces.is_empty() {
-            self.kept.lose();
-        }
+        self.kept.settle();
     }
 
     /// `true` if the whole request is sent.
@@ -437,5 +444,23 @@ impl RequestSender {
                 stream.end(trailers.as_ref())
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Regression: the pieces that were still to be sent again were lost.
+    #[test]
+    fn a_response_ends_what_is_kept_but_not_what_is_being_sent_again() {
+        let mut kept = Kept::default();
+        let pieces = ["one", "two", "three"].map(Bytes::from);
+        pieces.iter().for_each(|piece| kept.add(piece));
+        kept.next = 0;
+        assert_eq!(kept.again().as_ref(), Some(&pieces[0]));
+        kept.settle();
+        assert!(kept.is_incomplete, "it cannot be sent a third time");
+        assert_eq!(std::iter::from_fn(|| kept.again()).collect::<Vec<_>>(), pieces[1..]);
     }
 }

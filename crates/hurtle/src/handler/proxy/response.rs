@@ -2,6 +2,7 @@
 //! file, or is invalid.
 
 use http::StatusCode;
+use hurtle_http::message::field_lines::field;
 use hurtle_http::message::forward;
 use hurtle_http::message::response::Fields;
 use hurtle_http::message::response_head::{File, ResponseHead};
@@ -39,6 +40,8 @@ pub(crate) struct UpstreamResponse {
 pub(crate) struct UpstreamTunnel {
     /// The 101 for the client.
     pub head: Answer,
+    /// The value of a Set-Cookie of this server, which no edit of the site removes.
+    pub cookie: Option<String>,
     /// Bytes of the new protocol that have arrived behind the upstream's head.
     pub received: Input,
     /// The connection to the upstream.
@@ -94,7 +97,8 @@ impl Proxy {
         upstream.succeeded(reply.status);
         self.invalidate(request, reply.status);
         if upstream.protocol.is_some() && reply.status == StatusCode::SWITCHING_PROTOCOLS {
-            return switch(request, upstream, reply);
+            let cookie = self.sticky_cookie(request, upstream.number());
+            return switch(request, upstream, reply, cookie);
         }
         if upstream.protocol.is_some() {
             upstream.end_stream();
@@ -103,8 +107,9 @@ impl Proxy {
         if request.has_internal_files
             && let Some(file) = reply.file
         {
-            let redirect = internal_redirect(reply, file);
-            upstream.discard(reply.length);
+            let cookie = self.sticky_cookie(request, upstream.number());
+            let redirect = internal_redirect(reply, file, cookie.as_deref());
+            upstream.discard(reply);
             return Outcome::InternalRedirect(Box::new(redirect));
         }
         let mut framing = Framing::of(request.head, reply);
@@ -149,6 +154,7 @@ fn switch(
     request: &RequestContext<'_>,
     mut upstream: Box<UpstreamRequest>,
     reply: &ResponseHead<'_>,
+    cookie: Option<String>,
 ) -> Outcome {
     let protocol = upstream.protocol.take().unwrap_or_default();
     let (mut lines, date) = (request.buffers.take_lines(), clock::date(clock::now_ms()));
@@ -164,19 +170,24 @@ fn switch(
     let head = Answer::new(reply.status, Fields::Dated(lines), Body::Empty);
     match upstream.into_tunnel() {
         Some((end, received)) => {
-            let tunnel = UpstreamTunnel { head, received, end };
+            let tunnel = UpstreamTunnel { head, cookie, received, end };
             Outcome::Tunnel(Tunnel::Upstream(Box::new(tunnel)))
         }
         None => Outcome::Answer(Answer::error(StatusCode::BAD_GATEWAY, None)),
     }
 }
 
-fn internal_redirect(reply: &ResponseHead<'_>, file: File<'_>) -> InternalRedirect {
+fn internal_redirect(
+    reply: &ResponseHead<'_>,
+    file: File<'_>,
+    cookie: Option<&str>,
+) -> InternalRedirect {
     let kept = |with_content| {
         let mut kept = Vec::new();
         forward::each_for_client(reply, |name, value| {
             forward::keep_for_file(&mut kept, name, value, with_content);
         });
+        cookie.iter().for_each(|cookie| field(&mut kept, "Set-Cookie", cookie.as_bytes()));
         kept.into()
     };
     let file = match file {

@@ -9,13 +9,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use hurtle_http::message::forward::ForwardParams;
-use hurtle_http::message::response_head::Length;
+use hurtle_http::message::response_head::{Length, ResponseHead};
 use hurtle_http::message::upstream_head::UpstreamHead;
 use hurtle_http::request::RequestHead;
 use hurtle_http::request::framing::BodyLength;
 use hurtle_http::request::grpc_web::WebFormat;
 
 use super::super::body_buffer::OutgoingBody;
+use super::framing::is_reusable;
 use super::link::{Channel, Link, RawHead, Source};
 use super::peer::{Peer, UpstreamError};
 use super::phase::Phase;
@@ -434,11 +435,12 @@ impl UpstreamRequest {
         (self.link, self.place) = (None, None);
     }
 
-    /// Discards a response's body: the connection is reused if the body is already buffered.
-    pub(crate) fn discard(&mut self, length: Length) {
-        let Some(link) = &mut self.link else { return };
+    /// Discards a response's body. The connection is reused if the upstream keeps it, and if the
+    /// body has arrived already.
+    pub(crate) fn discard(&mut self, reply: &ResponseHead<'_>) {
+        let Some(link) = self.link.as_mut().filter(|_| is_reusable(reply)) else { return };
         let buffered = link.input.bytes().len();
-        match length {
+        match reply.length {
             Length::Framed(BodyLength::None) => {}
             Length::Framed(BodyLength::Exactly(len)) if len <= buffered as u64 => {
                 link.input.consume(len as usize);

@@ -61,7 +61,7 @@ impl<F: FrameStream> Stream<F> {
     }
 
     /// Sends bytes in memory at the client's rate limit.
-    async fn send_held(
+    pub(super) async fn send_held(
         &self,
         mut bytes: Bytes,
         is_last: bool,

@@ -20,6 +20,7 @@ use super::{FrameStream, ResetCause};
 use crate::answer::is_bodiless;
 use crate::body::Body;
 use crate::tls::ClientCertificate;
+use crate::transport::meter::Hold;
 use crate::transport::{Attempt, Input, Output, Plain, Progress, SendQueue, Sender};
 
 /// A request and its response.
@@ -203,7 +204,8 @@ impl<F: FrameStream> Protocol for Stream<F> {
         let data = Bytes::copy_from_slice(&input.bytes()[..len]);
         input.consume(len);
         if !self.is_over() {
-            self.send_bytes(data, true, sent).await?;
+            let hold = Hold::new(0, sent);
+            self.send_held(data, true, sent, hold.as_deref()).await?;
         }
         self.flushed(sent).await
     }

@@ -327,3 +327,19 @@ fn cache_status_says_why_a_response_is_not_stored() {
     let (head, _) = pair.fetch(&get("/", ""), MINUTE, "body");
     has(&head, "Cache-Status: hurtle; fwd=uri-miss; detail=size");
 }
+
+/// RFC 9112 section 6.3: such a response has no body, but a faulty upstream may send one later.
+#[test]
+fn a_connection_on_which_a_stray_body_may_follow_is_not_used_again() {
+    let pair = Pair::new();
+    let mut open = Vec::new();
+    for path in ["/a", "/b", "/c"] {
+        let mut client = pair.proxy.send(format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n"));
+        let (mut peer, _) = pair.upstream.next_request();
+        peer.send(
+            "HTTP/1.1 204 No Content\r\nCache-Control: max-age=60\r\nContent-Length: 2\r\n\r\n",
+        );
+        assert!(client.answer().0.starts_with("HTTP/1.1 204 "));
+        open.push(peer);
+    }
+}

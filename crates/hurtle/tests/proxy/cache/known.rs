@@ -170,3 +170,30 @@ fn a_known_response_has_the_timeouts_and_fields_of_its_mount() {
         assert!(answer.ends_with("hello PATH"), "round {round}: {answer}");
     }
 }
+
+#[test]
+fn a_response_that_depends_on_the_sent_target_is_stored_for_that_target() {
+    let upstream = Upstream::new();
+    let text = format!(
+        "[[site]]\n[[site.rule]]\nmatch = \"/*\"\nrewrite = \"/index\"\n\
+         [[site.mount]]\nproxy = \"http://{}\"\ncache = {{}}\n\
+         request_fields = {{ set = {{ X-Sent = \"{{uri}}\" }} }}\n",
+        upstream.address
+    );
+    let work = thread::spawn(move || {
+        for _ in 0..3 {
+            let Some((peer, head)) = upstream.next_request_if_any() else { return };
+            let sent = head.lines().find(|line| line.to_ascii_lowercase().starts_with("x-sent: "));
+            reply(peer, STORED, sent.and_then(|line| line.get(8..)).unwrap_or_default());
+        }
+    });
+    let server = Proxy::written(1, &text);
+    for round in 0..2 * REPEATS {
+        for path in ["/a", "/b", "/a?b"] {
+            let answer = answer(&server, "a", (path, ""));
+            assert!(answer.ends_with("PATH"), "round {round}, {path}: {answer}");
+        }
+    }
+    drop(server);
+    work.join().unwrap();
+}

@@ -266,3 +266,19 @@ fn a_purge_removes_parts_and_those_that_are_arriving() {
     assert_eq!(pair.hit(&get("/", "")).1, WHOLE);
     let _ = std::fs::remove_file(socket);
 }
+
+/// RFC 9110 section 13.1.5: the representation may have changed again just after that date.
+#[test]
+fn a_date_shortly_before_the_response_does_not_validate_a_range() {
+    for (date, status) in [("00:00:00", 200), ("00:00:59", 200), ("00:01:00", 206)] {
+        let pair = Pair::new();
+        let fields = format!(
+            "Cache-Control: max-age=2000000000\r\nLast-Modified: Mon, 30 Nov 2026 00:00:00 GMT\r\n\
+             Date: Mon, 30 Nov 2026 {date} GMT\r\n"
+        );
+        pair.fetch(&get("/", ""), &fields, WHOLE);
+        let if_range = "Range: bytes=2-4\r\nIf-Range: Mon, 30 Nov 2026 00:00:00 GMT\r\n";
+        let (head, _) = pair.hit(&get("/", if_range));
+        assert!(head.starts_with(&format!("HTTP/1.1 {status} ")), "{date}: {head}");
+    }
+}

@@ -15,6 +15,7 @@ use hurtle_http::semantics::caching::{self, Described, Directives, Refused};
 use super::super::super::wait::Waits;
 use super::super::attempt_log::{log_attempt, log_failure, log_unavailable};
 use super::super::forward::{INTERIM_MAX, is_interim};
+use super::super::framing::is_reusable;
 use super::super::{Key, ListenOutcome, Phase, Proxy, RawHead, UpstreamError, UpstreamRequest};
 use super::fetched_body::{FetchedBody, take_received};
 use super::interim::InterimQueue;
@@ -94,21 +95,25 @@ impl Fetch {
                 return self.fail(StatusCode::BAD_GATEWAY);
             }
         };
-        self.upstream.succeeded(reply.status);
-        match self.plan(&reply, sent_ms) {
+        let plan = self.plan(&reply, sent_ms);
+        // A response that is passed on is counted with those of other requests.
+        if !matches!(plan, Plan::Forward(_)) {
+            self.upstream.succeeded(reply.status);
+        }
+        match plan {
             Plan::Store { head, room, body, len, part } => {
                 let reading = match reply.length {
                     Length::Framed(length) if !is_bodiless(reply.status) => Reading::new(length),
                     Length::Frames if !is_bodiless(reply.status) => Reading::Frames,
                     _ => Reading::Done,
                 };
-                let keep_alive = reply.keep_alive;
+                let keep_alive = is_reusable(&reply);
                 drop(taken);
                 let entry = NewEntry { head: *head, room, charge: body, len, part };
                 self.read_body(&waits, reading, entry, keep_alive).await;
             }
             Plan::Refresh(head, stores) => {
-                let keep_alive = reply.keep_alive;
+                let keep_alive = is_reusable(&reply);
                 drop(taken);
                 self.refresh(*head, stores, keep_alive);
             }
@@ -355,8 +360,13 @@ impl Fetch {
             }
             _ => flight.release(),
         }
-        if let Some(leader) = leader {
-            leader.send(LeaderResult::Forward(Box::new(upstream), taken, why));
+        let result = LeaderResult::Forward(Box::new(upstream), taken, why);
+        let unsent = match leader {
+            Some(leader) => leader.try_send(result).err(),
+            None => Some(result),
+        };
+        if let Some(LeaderResult::Forward(upstream, ..)) = unsent {
+            upstream.succeeded(status);
         }
     }
 }

@@ -33,7 +33,7 @@ use crate::cache::{
     range_fetch_name,
 };
 use crate::clock;
-use crate::config::EarlyHints;
+use crate::config::{EarlyHints, RequestFields};
 use crate::rt::{self, First, oneshot};
 use crate::transport::Output;
 
@@ -71,9 +71,9 @@ impl Proxy {
         {
             // Other spellings stay until they expire.
             let (sent, canonical) = (spelling(request), canonical(request.matched.path));
-            cache.invalidate(&key_of(request, &sent));
-            if sent != canonical {
-                cache.invalidate(&key_of(request, &canonical));
+            cache.invalidate(&self.cache_key_of(request, &sent, request.target.0));
+            if sent != canonical || *canonical != *request.target.0 {
+                cache.invalidate(&self.cache_key_of(request, &canonical, &canonical));
             }
         }
     }
@@ -97,7 +97,7 @@ impl Proxy {
             *status = Some(CacheStatus::Bypassed("authentication"));
             return None;
         }
-        let key = key(request);
+        let key = self.cache_key(request);
         let directives = directives(request.head);
         let lookup = Lookup { proxy: self, request, cache, key: &key, directives };
         let found = cache.find(&key, request.head.fields, request.now_ms);
@@ -120,7 +120,7 @@ impl Proxy {
         if client.cache_status().is_some_and(is_bypassed) {
             return None;
         }
-        let key = key(request);
+        let key = self.cache_key(request);
         let directives = directives(request.head);
         let lookup = Lookup { proxy: self, request, cache, key: &key, directives };
         for _ in 0..TRIES_MAX {
@@ -131,6 +131,23 @@ impl Proxy {
             }
         }
         None
+    }
+
+    fn cache_key(&self, request: &RequestContext<'_>) -> Output {
+        self.cache_key_of(request, &spelling(request), request.target.0)
+    }
+
+    /// Returns the key of a request with its path in this spelling. `sent`: the client's own path.
+    fn cache_key_of(&self, request: &RequestContext<'_>, path: &[u8], sent: &[u8]) -> Output {
+        let mut key = Output::new();
+        forward::identity(key.vec(), request.head, &forward_params(request, path, None));
+        // Rules may forward different targets to one.
+        if self.config().request_fields.as_ref().is_some_and(RequestFields::has_sent_target) {
+            key.vec().push(b'\n');
+            key.vec().extend_from_slice(sent);
+            request.target.1.into_iter().for_each(|query| key.vec().extend([b"?", query].concat()));
+        }
+        key
     }
 }
 
@@ -402,18 +419,6 @@ pub(super) fn adapt(
     }
     status.encode(&mut lines);
     Answer::new(code, Fields::Dated(lines), body)
-}
-
-fn key(request: &RequestContext<'_>) -> Output {
-    key_of(request, &spelling(request))
-}
-
-/// Returns the key of a path in this spelling.
-fn key_of(request: &RequestContext<'_>, path: &[u8]) -> Output {
-    let mut key = Output::new();
-    let params = forward_params(request, path, None);
-    forward::identity(key.vec(), request.head, &params);
-    key
 }
 
 /// Returns whether a cache may answer a request.

@@ -15,7 +15,7 @@ use hurtle_http::semantics::conditional;
 use hurtle_http::semantics::range::{self, Selection};
 
 use super::fetch::Fetch;
-use super::selection::validators;
+use super::selection::range_validators;
 use crate::cache::{ArrivedPart, Cache, Flight, Head, Kept, Stored};
 
 /// Maximum number of attempts to store a part while other fetches store parts of the same response.
@@ -46,7 +46,7 @@ impl RangeFetch {
         let is_conditional = request.if_range.is_some();
         let is_same = |stored: &Stored| {
             let described = caching::of_response(pairs(&stored.head.lines));
-            conditional::range_applies(request.if_range, &validators(&described))
+            conditional::range_applies(request.if_range, &range_validators(&described))
         };
         (!is_conditional || stored.is_some_and(is_same)).then_some(RangeFetch { is_conditional })
     }
@@ -105,7 +105,8 @@ pub(super) fn covers(stored: &Stored, request: &RequestHead<'_>) -> bool {
     };
     let Selection::One(range) = range::select(ranges, parts.complete_len()) else { return false };
     let described = caching::of_response(pairs(&stored.head.lines));
-    parts.covers(&range) && conditional::range_applies(request.if_range, &validators(&described))
+    parts.covers(&range)
+        && conditional::range_applies(request.if_range, &range_validators(&described))
 }
 
 /// Stores a part: with the stored response of the same strong validator, or in its place. With

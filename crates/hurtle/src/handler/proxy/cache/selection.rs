@@ -50,7 +50,7 @@ pub(super) fn selected(
         }
         if let (Source::Kept(kept), Method::Get, Some(ranges)) =
             (&source, &request.method, request.range)
-            && conditional::range_applies(request.if_range, &validators)
+            && conditional::range_applies(request.if_range, &range_validators(&described))
         {
             let len = kept.len();
             match range::select(ranges, len) {
@@ -84,9 +84,14 @@ pub(super) fn selected(
 }
 
 /// Returns the validators of a stored response.
-pub(super) fn validators<'a>(described: &Described<'a>) -> Validators<'a> {
+fn validators<'a>(described: &Described<'a>) -> Validators<'a> {
     let (etag, modified) = (described.etag.and_then(etag::parse), described.last_modified);
     Validators { etag, last_modified: modified.and_then(date::parse) }
+}
+
+/// Returns the validators for If-Range: only a strong date counts (RFC 9110 section 13.1.5).
+pub(super) fn range_validators<'a>(described: &Described<'a>) -> Validators<'a> {
+    Validators { last_modified: described.strong_date(), ..validators(described) }
 }
 
 /// Returns whether a request has neither a range nor a precondition.
