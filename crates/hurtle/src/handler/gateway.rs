@@ -18,7 +18,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use http::{HeaderMap, HeaderName, Method, Request, StatusCode};
+use http::{HeaderMap, HeaderName, Method, StatusCode};
 use http_body::Body as _;
 use hurtle_http::cgi::{Head, RequestInfo, Script, Variables};
 use hurtle_http::fcgi::Role;
@@ -220,7 +220,8 @@ impl Gateway {
     /// files, the response may still hold the field that names one; the caller handles it.
     fn call(
         self: &Rc<Self>,
-        request: Request<RequestBody>,
+        method: Method,
+        body: RequestBody,
         context: &RequestContext<'_>,
         mut variables: Variables,
         target: &ScriptTarget,
@@ -235,7 +236,6 @@ impl Gateway {
         let (body_bytes_max, description) = (context.body_bytes_max, context.describe());
         let keep = self.keep.counting(counted);
         Box::pin(async move {
-            let (head, body) = request.into_parts();
             match gateway.input(&keep, body, body_bytes_max, &mut variables).await {
                 Ok(input) => {
                     if let Some(place) = place
@@ -244,7 +244,6 @@ impl Gateway {
                         let why = error.to_string();
                         return Err(Answer::error(StatusCode::SERVICE_UNAVAILABLE, Some(&why)));
                     }
-                    let method = head.method;
                     gateway.answer(keep, method, &description, file, variables, input).await
                 }
                 Err(error) => {

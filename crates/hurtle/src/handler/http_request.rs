@@ -164,7 +164,8 @@ fn put_target(bytes: &mut BytesMut, path: &[u8], query: Option<&[u8]>) {
     }
 }
 
-fn method(method: &Method<'_>) -> Option<http::Method> {
+/// Returns the method of a request; `None`: it is no token.
+pub(super) fn method(method: &Method<'_>) -> Option<http::Method> {
     Some(match method {
         Method::Get => http::Method::GET,
         Method::Head => http::Method::HEAD,

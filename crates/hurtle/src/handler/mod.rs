@@ -244,9 +244,12 @@ async fn upload<C: Client>(
     client: &mut C,
 ) -> Handled {
     let body = client.body(client::Continue::OnRead);
-    let Some(built) = http_request::build(request, body, |_, _| {}) else {
+    let method = http_request::method(&request.head.method);
+    let Some((method, fields)) = method.zip(request.buffers.field_map(request.head)) else {
         return Ok(Outcome::Answer(Answer::error(StatusCode::BAD_REQUEST, None)));
     };
+    let mut built = http::Request::new(body);
+    (*built.method_mut(), *built.headers_mut()) = (method, fields);
     let user = request.passwords.and_then(|passwords| passwords.user(request.head.authorization));
     let answering = Directory::upload(uploads, built, &request.matched, user);
     let answer = client.beside(&wait::Waits::default(), async |_| answering.await).await?;
@@ -267,7 +270,7 @@ async fn read_file<C: Client>(
             Err(trouble) => trouble.answer(request.matched.path),
         };
         client.discard_body(true).await?;
-        return Ok(Outcome::Answer(answer));
+        return own_response(answer);
     }
     match file_of(directory, request).await {
         None => Ok(Outcome::Otherwise),
@@ -308,7 +311,7 @@ async fn without_body<C: Client>(
     let is_refused = refused.is_some();
     client.discard_body(is_refused).await?;
     match refused {
-        Some(refused) => Ok(Outcome::Answer(refused)),
+        Some(refused) => own_response(refused),
         None => own_response(answer().await),
     }
 }
@@ -323,7 +326,7 @@ async fn whatever_method<C: Client>(
     // Only GET and HEAD wait for a body, which they hardly ever have.
     client.discard_body(!matches!(method, Method::Get | Method::Head)).await?;
     match method {
-        Method::Other(b"TRACE") => Ok(Outcome::Answer(Answer::trace_refused())),
+        Method::Other(b"TRACE") => own_response(Answer::trace_refused()),
         _ => own_response(answer().await),
     }
 }

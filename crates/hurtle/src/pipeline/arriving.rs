@@ -41,6 +41,8 @@ enum Expectation {
 /// A request's body, and the way to its reader.
 pub(super) struct ArrivingBody {
     pub(super) reading: Reading,
+    /// `true`: the body may arrive, and nobody reads it.
+    is_unread: bool,
     /// `None`: there is no body, or it was delivered whole.
     feeder: Option<Feeder>,
     expectation: Expectation,
@@ -66,6 +68,7 @@ impl ArrivingBody {
     pub(super) fn none() -> ArrivingBody {
         ArrivingBody {
             reading: Reading::Done,
+            is_unread: false,
             feeder: None,
             expectation: Expectation::Met,
             is_paced: true,
@@ -77,6 +80,11 @@ impl ArrivingBody {
             received: 0,
             waited_ms: 0,
         }
+    }
+
+    /// A body that may arrive and that nobody reads.
+    pub(super) fn unread() -> ArrivingBody {
+        ArrivingBody { is_unread: true, ..ArrivingBody::none() }
     }
 
     /// Returns the arriving body of a request, and the body that its handler reads. `None`: the
@@ -277,6 +285,9 @@ impl ArrivingBody {
 
     /// Returns whether the connection can be reused after a response that begins now.
     pub(super) fn allows_reuse(&self) -> bool {
+        if self.is_unread {
+            return false;
+        }
         let read_on = self.feeder.as_ref().is_some_and(|feeder| !feeder.is_abandoned());
         match &self.reading {
             Reading::Done => true,
@@ -285,6 +296,11 @@ impl ArrivingBody {
             Reading::Exactly(left) => read_on || *left <= UNREAD_BYTES_MAX,
             Reading::Chunked(_) | Reading::Frames | Reading::Ended(_) => true,
         }
+    }
+
+    /// Returns whether all of it has arrived.
+    pub(super) fn is_complete(&self) -> bool {
+        !self.is_unread && self.reading.is_done()
     }
 
     /// Disconnects the reader: the response is complete.

@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use http::{HeaderValue, StatusCode, Version};
 use hurtle_http::message::forwarded_headers::ForwardedHeaders;
-use hurtle_http::request::RequestHead;
+use hurtle_http::request::fields::is_same;
 use hurtle_http::request::framing::BodyLength;
+use hurtle_http::request::{ParseError, RequestHead};
 
 use super::arriving::ArrivingBody;
 use super::beside::beside;
@@ -70,12 +71,24 @@ impl<'e, 's, T: Protocol> ExchangeClient<'e, 's, T> {
     }
 }
 
+/// Fields that proxies add to a request.
+const OF_PROXIES: [&[u8]; 6] = [
+    b"x-forwarded-for",
+    b"x-forwarded-proto",
+    b"x-forwarded-host",
+    b"x-real-ip",
+    b"forwarded",
+    b"via",
+];
+
 impl<T: Protocol> ExchangeClient<'_, '_, T> {
     /// Explains that no site has the request's host. Only a client on this machine is told the
-    /// names of the sites.
+    /// names of the sites, and none of a proxy that adds fields.
     pub(super) fn unknown_host(&self) -> String {
         let mut text = "no site has this host name".to_owned();
-        if self.connection.peer.is_none_or(|peer| peer.is_loopback()) {
+        let is_near = self.exchange.client.is_some_and(|client| client.is_loopback());
+        let is_of_proxy = |name: &[u8]| OF_PROXIES.iter().any(|known| is_same(name, known));
+        if is_near && !self.request.fields.iter().any(|(name, _)| is_of_proxy(name)) {
             let names = self.connection.worker.sites.names();
             text.push_str(&format!("; the sites are {}", names.join(", ")));
         }
@@ -127,8 +140,11 @@ impl<T: Protocol> Client for ExchangeClient<'_, '_, T> {
         // RFC 9110 section 10.1.1: 100 (Continue) only if the body will be accepted.
         let of_route = resolved.and_then(Resolved::body_bytes);
         let bytes_max = of_route.unwrap_or(connection.worker.limits.body_bytes);
-        let is_too_large = matches!(request.body, BodyLength::Exactly(len) if len > bytes_max);
-        if request.expect_continue && connection.input.bytes().is_empty() && !is_too_large {
+        // Over HTTP/2 and HTTP/3 the length is not among what is read below.
+        if matches!(request.body, BodyLength::Exactly(len) if len > bytes_max) {
+            return Err(ExchangeError::ParseError(ParseError::BodyTooLarge));
+        }
+        if request.expect_continue && connection.input.bytes().is_empty() {
             let fields = InterimFields::Empty;
             send_interim(connection, exchange, StatusCode::CONTINUE, fields).await?;
         }

@@ -10,7 +10,7 @@ use hurtle_http::request::{Method, RequestFields, RequestHead};
 use super::connection::Connection;
 use super::exchange::Exchange;
 use super::gates::{Granted, pass};
-use super::handle::{Additions, handle};
+use super::handle::{Additions, handle, internal_file};
 use super::resolve::Routed;
 use crate::answer::{Answer, is_bodiless};
 use crate::clock;
@@ -59,6 +59,7 @@ pub(super) fn intercept(
     let Some((mount, _)) = resolved.mount() else { return handled };
     if status.as_u16() < 400
         || request.call_type().is_some()
+        || request.protocol.is_some()
         || resolved.site.error_page(Some(mount), status).is_none()
     {
         return handled;
@@ -92,6 +93,10 @@ pub(super) async fn own_page<'a>(
 ) -> Result<Answer, (Answer, &'a ErrorPage)> {
     if let Some(media_type) = request.call_type() {
         return Ok(Answer::grpc(&answer, media_type));
+    }
+    // A page may have another status, and with 2xx a WebSocket would be open (RFC 8441 section 5).
+    if request.protocol.is_some() {
+        return Ok(answer);
     }
     let mount = resolved.mount().map(|(mount, _)| mount);
     let Some(page) = resolved.site.page_for(mount, &answer) else { return Ok(answer) };
@@ -140,13 +145,20 @@ pub(super) async fn replace<T: Protocol>(
     let handling =
         handle(connection, exchange, get.with(head), &at, Some(&additions), clock::now_ms());
     let mut handled = handling.await.handled;
+    if let Ok(Outcome::InternalRedirect(redirect)) = &handled {
+        let file = internal_file(connection, get.with(head), redirect).await;
+        if file.status.as_u16() >= 400 {
+            return None;
+        }
+        handled = Ok(Outcome::Answer(file));
+    }
     match (&mut handled, status) {
         // The body of this status is none, and its framing that of none.
         (Ok(Outcome::Stream(response)), Some(_)) if is_bodiless(response.status) => return None,
         (Ok(Outcome::Answer(answer)), Some(_)) if is_bodiless(answer.status) => return None,
         (Ok(Outcome::Answer(answer)), Some(status)) => answer.status = status,
         (Ok(Outcome::Stream(response)), Some(status)) => response.status = status,
-        (Ok(Outcome::Answer(_) | Outcome::Stream(_) | Outcome::InternalRedirect(_)), _)
+        (Ok(Outcome::Answer(_) | Outcome::Stream(_)), _)
         | (Ok(Outcome::Abort) | Err(HandlerError::Exchange(_)), _) => {}
         // A fixed response with an error status is the configured replacement. Errors of other
         // handlers, such as a missing file or an upstream that is down, replace nothing.

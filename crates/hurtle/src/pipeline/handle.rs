@@ -131,7 +131,7 @@ async fn own_answer(
         Some(answer) if answer.status.is_redirection() => {
             client.discard_body(!matches!(request.method, Method::Get | Method::Head)).await?;
             return match request.method {
-                Method::Other(b"TRACE") => Ok(Outcome::Answer(Answer::trace_refused())),
+                Method::Other(b"TRACE") => own_response(Answer::trace_refused()),
                 _ => own_response(answer),
             };
         }
@@ -148,5 +148,5 @@ async fn own_answer(
         }
     };
     client.discard_body(refused.is_ok()).await?;
-    refused.map_or_else(|handled| handled, |refused| Ok(Outcome::Answer(refused)))
+    refused.map_or_else(|handled| handled, own_response)
 }

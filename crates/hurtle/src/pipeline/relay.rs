@@ -24,7 +24,8 @@ use crate::protocol::Protocol;
 use crate::site::Resolved;
 use crate::transport::Output;
 
-/// The upstream has failed before a byte of its response was sent: the client gets this error.
+/// The upstream has failed before a byte of its response was sent, or the file that it names cannot
+/// be: the client gets this error.
 pub(super) struct Unsent {
     pub(super) error: Answer,
     pub(super) incoming: Incoming,

@@ -47,7 +47,7 @@ pub(super) async fn respond<T: Protocol>(
         begin_body(answer, sends_body).await;
         if let Body::Stream(_) = answer.body {
             let answer = mem::replace(answer, Answer::empty(StatusCode::OK));
-            let arriving = ArrivingBody::none();
+            let arriving = if unread { ArrivingBody::unread() } else { ArrivingBody::none() };
             let sending = respond_beside(connection, exchange, request, resolved, answer, arriving);
             return Box::pin(sending).await;
         }
@@ -154,9 +154,8 @@ pub(super) async fn discard_rest<T: Protocol>(
     mut arriving: ArrivingBody,
     is_reusable: bool,
 ) -> Next {
-    let is_complete = arriving.reading.is_done();
     if !is_reusable || !arriving.allows_reuse() {
-        return connection.after(false, !is_complete);
+        return connection.after(false, !arriving.is_complete());
     }
     arriving.cut();
     match discard_body(connection, exchange, &mut arriving.reading, UNREAD_BYTES_MAX).await {

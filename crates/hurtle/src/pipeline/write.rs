@@ -66,6 +66,9 @@ pub(super) async fn write<T: Protocol>(
         }
         Outcome::InternalRedirect(redirect) => {
             let answer = internal_file(connection, routed, &redirect).await;
+            if answer.status.as_u16() >= 400 {
+                return Err(Box::new(Unsent { error: answer, incoming }));
+            }
             write_answer(connection, exchange, request, Some(resolved), answer, incoming).await
         }
         // The caller runs it in another mount.
@@ -88,6 +91,10 @@ pub(super) async fn write_refusal<T: Protocol>(
 ) -> Next {
     if let Some(media_type) = request.call_type() {
         answer = Answer::grpc(&answer, media_type);
+    }
+    // With 2xx a WebSocket would be open (RFC 8441 section 5).
+    if request.protocol.is_some() && answer.status.is_success() {
+        answer.status = StatusCode::FORBIDDEN;
     }
     let incoming = Incoming::of(request);
     write_answer(connection, exchange, request, Some(resolved), answer, incoming).await

@@ -137,3 +137,23 @@ fn the_page_of_a_mount_keeps_the_challenge_of_the_refusal() {
     assert!(head.to_lowercase().contains("\nwww-authenticate: basic "), "{head}");
     assert_eq!(body, "ask Bo");
 }
+
+/// Regression: the body of a refused request was taken for the next one, because the response of an
+/// authorizer is a stream.
+#[test]
+fn the_body_of_a_refused_request_is_no_request() {
+    let dir = Dir::new(&[("root/a.txt", "hello")]);
+    let upstream = Upstream::new();
+    let server = files(&upstream, &dir);
+    for said in ["Status: 403\n\nno", "Status: 403\nContent-Length: 2\n\nno"] {
+        let body = "GET /smuggled HTTP/1.1\r\nHost: a\r\n\r\n";
+        let len = body.len();
+        let mut client = server.send(format!(
+            "POST /a.txt HTTP/1.1\r\nHost: a\r\nContent-Length: {len}\r\n\r\n{body}"
+        ));
+        receive(&upstream).answer(said);
+        let (head, refusal) = client.answer();
+        assert!(head.starts_with("HTTP/1.1 403 ") && refusal == "no", "{head}");
+        assert_eq!(client.rest(), "", "{said}");
+    }
+}

@@ -29,5 +29,6 @@ mod php_fpm;
 #[allow(dead_code)]
 #[path = "../proxy/support.rs"]
 mod support;
+mod targets;
 mod uwsgi;
 mod uwsgi_server;

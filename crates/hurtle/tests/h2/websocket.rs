@@ -23,9 +23,11 @@ const HI: [u8; 8] = [0x81, 0x82, 0, 0, 0, 0, b'h', b'i'];
 const ECHO: &[u8] = b"\x81\x02hi";
 const CLOSE: [u8; 8] = [0x88, 0x82, 0, 0, 0, 0, 0x03, 0xe8];
 
-/// Statuses as literals in HPACK; 501 in Huffman coding, which is shorter (RFC 7541 appendix B).
+/// Statuses as literals in HPACK, some in Huffman coding, which is shorter (RFC 7541 appendix B).
 const NOT_IMPLEMENTED: &[u8] = b"\x48\x82\x6c\x01";
+const BAD_GATEWAY: &[u8] = b"\x48\x82\x6c\x02";
 const FORBIDDEN: &[u8] = b"\x48\x03403";
+const TOO_LARGE: &[u8] = b"\x48\x03413";
 
 /// The head of an extended CONNECT.
 fn connect(stream: u32, path: &str, protocol: &str) -> Vec<u8> {
@@ -284,4 +286,40 @@ fn an_authentication_server_gets_the_method_of_http_1() {
     peer.write_all(b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n").unwrap();
     let head = wire.next_of(HEADERS);
     assert!(head.payload.starts_with(FORBIDDEN), "{head:?}");
+}
+
+/// With a status of 2xx the client takes the page for its WebSocket (RFC 8441 section 5).
+#[test]
+fn an_error_page_opens_no_websocket() {
+    let text = format!(
+        "[[site]]\n[site.errors]\n502 = '@down'\n[[site.mount]]\nproxy = 'http://{}'\n\
+         [[site.mount]]\nname = 'down'\nrespond = 'sorry'\n",
+        unused()
+    );
+    let config = check(&text, Path::new("/nowhere/hurtle.toml")).expect(&text);
+    let server = RunningServer::start(config, |server| server);
+    let mut wire = Wire::begin(server.address, &[]);
+    wire.send(&connect(1, "/chat", "websocket"));
+    let head = wire.next_of(HEADERS);
+    assert!(head.payload.starts_with(BAD_GATEWAY), "{head:?}");
+}
+
+/// Regression: the body was awaited for which the client waits itself.
+#[test]
+fn a_body_that_is_announced_too_large_is_refused_at_once() {
+    let text = "[limits]\nbody_bytes = '1 KB'\n[[site]]\n[[site.mount]]\nrespond = 'hello'\n";
+    let config = check(text, Path::new("/nowhere/hurtle.toml")).expect(text);
+    let server = RunningServer::start(config, |server| server);
+    let mut wire = Wire::begin(server.address, &[]);
+    let fields = [
+        (":method", "GET"),
+        (":scheme", "http"),
+        (":authority", "a"),
+        (":path", "/"),
+        ("content-length", "2000"),
+        ("expect", "100-continue"),
+    ];
+    wire.send(&frame(HEADERS, END_HEADERS, 1, &block(&fields)));
+    let head = wire.next_of(HEADERS);
+    assert!(head.payload.starts_with(TOO_LARGE), "{head:?}");
 }

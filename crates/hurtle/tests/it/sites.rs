@@ -72,6 +72,10 @@ fn hosts() {
     let text = client.request("GET", "/\nHost: c.example").text().to_owned();
     assert!(text.contains("no site has this host name"), "{text}");
     assert!(text.contains("a.example"), "a client on this machine is told the names: {text}");
+    for of_proxy in ["X-Forwarded-For: 203.0.113.9", "Via: 1.1 proxy", "X-Real-IP: 203.0.113.9"] {
+        let refused = client.request("GET", &format!("/\nHost: c.example\n{of_proxy}"));
+        assert!(!refused.text().contains("a.example"), "{of_proxy}: {}", refused.text());
+    }
     client.expect_open();
 }
 

@@ -92,22 +92,22 @@ impl Gateway {
             Err(error) => return Err(HandlerError::Answer(Box::new(error))),
         };
         if request.head.method.as_bytes() == b"TRACE" {
-            return answer(Answer::trace_refused());
+            return Err(HandlerError::Answer(Box::new(Answer::trace_refused())));
         }
         let body = client.body(Continue::OnRead);
-        let Some(mut built) = http_request::build(request, body, |_, _| {}) else {
+        let method = http_request::method(&request.head.method);
+        let Some((method, mut fields)) = method.zip(request.buffers.field_map(request.head)) else {
             return answer(Answer::error(StatusCode::BAD_REQUEST, None));
         };
-        let fields = built.headers_mut();
-        remove_nominated(request.head, fields);
+        remove_nominated(request.head, &mut fields);
         let certificate = client.certificate();
-        let own = self
-            .request_fields()
-            .map(|own| request_fields::for_application(fields, own, request, certificate.as_ref()));
+        let own = self.request_fields().map(|own| {
+            request_fields::for_application(&mut fields, own, request, certificate.as_ref())
+        });
         let own = own.transpose()?.unwrap_or_default();
         let facts = RequestFacts::of(request);
-        let variables = self.variables(&facts.info(request), built.headers(), &own, base, &script);
-        let answering = self.call(built, request, variables, &script, client.buffered());
+        let variables = self.variables(&facts.info(request), &fields, &own, base, &script);
+        let answering = self.call(method, body, request, variables, &script, client.buffered());
         let answered = client.beside(&Waits::default(), async |_| answering.await).await?;
         let answered = answered.map_err(|own| HandlerError::Answer(Box::new(own)))?;
         Ok(Some(named_file(request, answered)))
