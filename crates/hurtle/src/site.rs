@@ -260,7 +260,7 @@ impl Site {
                 .map_or_else(Deployed::default, |site| site.deployed.clone())
                 .with_routes(routes),
             demand,
-            compress_apps: compression.of_mount(None).1,
+            compress_apps: compression.of_mount(None, false).1,
             edits,
             config: config.clone(),
         }

@@ -268,28 +268,7 @@ mod tests {
 
     use super::*;
     use crate::body::Stamp;
-    use crate::rt::simulated::Disks;
-
-    /// Seconds that jobs take, the last one at each job after it.
-    struct Slow(VecDeque<u64>);
-
-    impl Disks for Slow {
-        fn delay(&mut self) -> Duration {
-            let seconds = self.0.front().copied().unwrap_or_default();
-            if self.0.len() > 1 {
-                self.0.pop_front();
-            }
-            Duration::from_secs(seconds)
-        }
-
-        fn is_cold(&mut self) -> bool {
-            true
-        }
-
-        fn is_full(&mut self) -> bool {
-            false
-        }
-    }
+    use crate::rt::simulated::SlowDisks;
 
     /// Compressed downloads ended after ten seconds.
     #[test]
@@ -315,7 +294,7 @@ mod tests {
             let mut body = FileBody::new(parts, disk.clone());
             let read = LocalSet::new().block_on(&runtime, async {
                 rt::simulated::begin();
-                rt::simulated::set_disks(Slow(seconds.iter().copied().collect()));
+                rt::simulated::set_disks(SlowDisks::new(seconds));
                 let mut read = Vec::new();
                 while let Some(frame) = poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await {
                     let Ok(frame) = frame else { return Err(read.len()) };

@@ -10,7 +10,7 @@ use http::HeaderMap;
 use http_body::{Body as HttpBody, Frame, SizeHint};
 
 use super::{Encoder, TURN_BYTES};
-use crate::body::{BoxError, Stream};
+use crate::body::{BoxError, Stream, TruncatedError};
 
 /// Encoded bytes that are sent together.
 const FRAME_BYTES: usize = 16 << 10;
@@ -19,6 +19,8 @@ pub(super) struct EncodedBody {
     source: Source,
     /// `None`: the end was encoded.
     encoder: Option<Encoder<'static>>,
+    /// Bytes that the source still has to have; `None`: its length is unknown.
+    left: Option<u64>,
     /// Bytes of the source that are not encoded yet.
     input: Bytes,
     /// Encoded bytes of the next frame.
@@ -42,14 +44,21 @@ impl EncodedBody {
         EncodedBody::new(Source::Done, bytes, encoder)
     }
 
-    pub(super) fn of_stream(stream: Stream, encoder: Encoder<'static>) -> EncodedBody {
-        EncodedBody::new(Source::Stream(stream), Bytes::new(), encoder)
+    /// `len`: the length of the stream, if it is declared. One of another length is truncated.
+    pub(super) fn of_stream(
+        stream: Stream,
+        len: Option<u64>,
+        encoder: Encoder<'static>,
+    ) -> EncodedBody {
+        let body = EncodedBody::new(Source::Stream(stream), Bytes::new(), encoder);
+        EncodedBody { left: len, ..body }
     }
 
     fn new(source: Source, input: Bytes, encoder: Encoder<'static>) -> EncodedBody {
         EncodedBody {
             source,
             encoder: Some(encoder),
+            left: None,
             input,
             out: Vec::new(),
             has_unflushed: false,
@@ -79,6 +88,36 @@ impl EncodedBody {
         self.has_unflushed = false;
         let Some(encoder) = self.encoder.take() else { return Ok(()) };
         Ok(encoder.finish(&mut self.out)?)
+    }
+
+    /// Ends the body with an error. The client gets what came before, and sees that it has no end.
+    fn fail(&mut self, error: BoxError) -> Result<(), BoxError> {
+        self.flush()?;
+        self.encoder = None;
+        self.source = Source::Done;
+        self.end = Some(Err(error));
+        Ok(())
+    }
+
+    /// Takes data of the source.
+    fn take(&mut self, data: Bytes) -> Result<(), BoxError> {
+        if let Some(left) = &mut self.left {
+            match left.checked_sub(data.len() as u64) {
+                Some(rest) => *left = rest,
+                None => return self.fail(TruncatedError.into()),
+            }
+        }
+        self.input = data;
+        Ok(())
+    }
+
+    /// Takes the end of the source, and its trailers.
+    fn end(&mut self, trailers: Option<HeaderMap>) -> Result<(), BoxError> {
+        if self.left.is_some_and(|left| left > 0) {
+            return self.fail(TruncatedError.into());
+        }
+        self.end = trailers.map(Ok);
+        self.finish()
     }
 
     fn take_out(&mut self) -> Frame<Bytes> {
@@ -122,21 +161,12 @@ impl EncodedBody {
                     self.turn_bytes = 0;
                     return Poll::Pending;
                 }
-                Poll::Ready(None) => self.finish()?,
+                Poll::Ready(None) => self.end(None)?,
                 Poll::Ready(Some(Ok(frame))) => match frame.into_data() {
-                    Ok(data) => self.input = data,
-                    Err(frame) => {
-                        self.end = frame.into_trailers().ok().map(Ok);
-                        self.finish()?;
-                    }
+                    Ok(data) => self.take(data)?,
+                    Err(frame) => self.end(frame.into_trailers().ok())?,
                 },
-                Poll::Ready(Some(Err(error))) => {
-                    // The client gets what came before, and sees that the end is missing.
-                    self.flush()?;
-                    self.encoder = None;
-                    self.source = Source::Done;
-                    self.end = Some(Err(error));
-                }
+                Poll::Ready(Some(Err(error))) => self.fail(error)?,
             }
         }
     }
@@ -204,7 +234,7 @@ mod tests {
 
     fn encoded(steps: Vec<Option<Result<Frame<Bytes>, BoxError>>>) -> EncodedBody {
         let encoder = Encoder::new(Coding::Gzip, Effort::Live).unwrap();
-        EncodedBody::of_stream(Stream::new(Steps(steps.into())), encoder)
+        EncodedBody::of_stream(Stream::new(Steps(steps.into())), None, encoder)
     }
 
     fn data(text: &'static str) -> Option<Result<Frame<Bytes>, BoxError>> {
@@ -242,6 +272,26 @@ mod tests {
         let whole = flate2::read::GzDecoder::new(&coded[..]).read_to_end(&mut Vec::new());
         assert!(whole.is_err(), "a decoder notices");
         assert!(matches!(next(&mut body), Poll::Ready(Some(Err(_)))));
+    }
+
+    /// Regression: such a body looked complete.
+    #[test]
+    fn a_body_of_another_length_than_declared_has_no_end() {
+        for (len, is_whole) in [(8, true), (9, false), (7, false)] {
+            let encoder = Encoder::new(Coding::Gzip, Effort::Live).unwrap();
+            let steps = Steps([data("some"), data("body")].into());
+            let mut body = EncodedBody::of_stream(Stream::new(steps), Some(len), encoder);
+            let mut coded = Vec::new();
+            let end = loop {
+                match next(&mut body) {
+                    Poll::Ready(Some(Ok(frame))) => coded.extend(frame.into_data().unwrap()),
+                    Poll::Ready(end) => break end,
+                    Poll::Pending => {}
+                }
+            };
+            let whole = flate2::read::GzDecoder::new(&coded[..]).read_to_end(&mut Vec::new());
+            assert_eq!((end.is_none(), whole.is_ok()), (is_whole, is_whole), "{len}");
+        }
     }
 
     #[test]

@@ -113,11 +113,11 @@ impl Encoding {
 }
 
 impl Compressor {
-    /// Starts the threads.
+    /// Starts the threads. Those of `disk` read what is encoded while it is sent.
     ///
     /// # Errors
     /// The system refuses a thread.
-    pub(crate) fn start(config: &Compress) -> io::Result<Compressor> {
+    pub(crate) fn start(config: &Compress, disk: &Disk) -> io::Result<Compressor> {
         if config.cache_bytes == 0 {
             return Ok(Compressor(None));
         }
@@ -128,7 +128,7 @@ impl Compressor {
         let live_count = NonZeroUsize::new(processors / PROCESSORS_PER_LIVE_THREAD);
         let shared = Arc::new(SharedFiles {
             lane,
-            live: LiveEncoders::start(live_count.unwrap_or(NonZeroUsize::MIN))?,
+            live: LiveEncoders::start(live_count.unwrap_or(NonZeroUsize::MIN), disk.clone())?,
             bytes_max: config.cache_bytes,
             directory: config.disk.as_ref().map(Directory::new),
             state: Mutex::default(),

@@ -1,6 +1,7 @@
 //! The encoding of a file while it is sent, for clients that come before the encoded file is made.
 //! The encoder is fast and runs on threads of its own, a piece for each frame that the client
-//! reads. A bounded number of responses is encoded in this way.
+//! reads. These threads never read a file, so that a hung disk holds none of them. A bounded number
+//! of responses is encoded in this way.
 
 use std::io;
 use std::num::NonZeroUsize;
@@ -13,7 +14,7 @@ use http_body::{Body, Frame, SizeHint};
 use hurtle_http::semantics::accept::Coding;
 
 use super::{Effort, Encoder};
-use crate::body::{BoxError, OpenFile, Stream};
+use crate::body::{self, BoxError, OpenFile, Stream};
 use crate::disk::{Disk, Lane};
 use crate::rt::{Permit, Permits};
 
@@ -26,20 +27,28 @@ const READ_BYTES: usize = 64 << 10;
 /// The threads that encode while files are sent.
 #[derive(Clone, Debug)]
 pub(super) struct LiveEncoders {
-    threads: Disk,
-    lane: Lane,
+    threads: EncoderThreads,
     permits: Permits,
 }
 
+/// The threads that encode, and those that read the files.
+#[derive(Clone, Debug)]
+struct EncoderThreads {
+    encoders: Disk,
+    lane: Lane,
+    disk: Disk,
+}
+
 impl LiveEncoders {
-    /// Starts the threads.
+    /// Starts the threads. Files are read by those of `disk`.
     ///
     /// # Errors
     /// The system refuses a thread.
-    pub(super) fn start(threads_count: NonZeroUsize) -> io::Result<LiveEncoders> {
-        let threads = Disk::start_wholly_shared(threads_count, "encode")?;
+    pub(super) fn start(threads_count: NonZeroUsize, disk: Disk) -> io::Result<LiveEncoders> {
+        let encoders = Disk::start_wholly_shared(threads_count, "encode")?;
         let permits = Permits::new(threads_count.get() * RESPONSES_PER_THREAD);
-        Ok(LiveEncoders { lane: threads.lane(), threads, permits })
+        let threads = EncoderThreads { lane: encoders.lane(), encoders, disk };
+        Ok(LiveEncoders { threads, permits })
     }
 
     /// Returns the encoded body of a file. `content`: its bytes, if they are in memory. `None`: as
@@ -56,7 +65,6 @@ impl LiveEncoders {
         let work = Work { source, left: file.stamp.len, offset: 0, coding, encoder: None };
         Some(Stream::new(LiveBody {
             threads: self.threads.clone(),
-            lane: self.lane,
             state: LiveState::Ready(Box::new(work)),
             _permit: permit,
         }))
@@ -65,8 +73,7 @@ impl LiveEncoders {
 
 /// A body that is encoded while it is polled. Dropped, it ends the encoding with the next piece.
 struct LiveBody {
-    threads: Disk,
-    lane: Lane,
+    threads: EncoderThreads,
     state: LiveState,
     _permit: Permit,
 }
@@ -107,11 +114,8 @@ impl Body for LiveBody {
                     else {
                         continue;
                     };
-                    let (threads, lane) = (this.threads.clone(), this.lane);
-                    this.state = LiveState::Running(Box::pin(async move {
-                        let made = threads.run(lane, move || work.step()).await;
-                        made.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?
-                    }));
+                    let step = step(work, this.threads.clone());
+                    this.state = LiveState::Running(Box::pin(step));
                 }
             }
         }
@@ -126,6 +130,7 @@ impl Body for LiveBody {
     }
 }
 
+#[derive(Clone)]
 enum Source {
     Bytes(Bytes),
     File(Arc<OpenFile>),
@@ -141,47 +146,55 @@ struct Work {
     encoder: Option<Encoder<'static>>,
 }
 
+/// Reads and encodes until there are bytes to send.
+async fn step(mut work: Box<Work>, threads: EncoderThreads) -> Made {
+    loop {
+        let source = work.source.clone();
+        let piece = source.read(work.offset, work.left, &threads.disk).await?;
+        let encoded = threads.encoders.run(threads.lane, move || work.encode(&piece)).await;
+        let (bytes, left) = encoded.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
+        match left {
+            Some(left) if bytes.is_empty() => work = left,
+            left => return Ok((bytes, left)),
+        }
+    }
+}
+
+impl Source {
+    /// Reads the piece at an offset, behind which `left` bytes follow. An edit is an error: the
+    /// bytes would belong to two versions.
+    async fn read(self, offset: u64, left: u64, disk: &Disk) -> io::Result<Bytes> {
+        let len = READ_BYTES.min(usize::try_from(left).unwrap_or(READ_BYTES));
+        match self {
+            Source::Bytes(bytes) => {
+                let from = usize::try_from(offset).unwrap_or(usize::MAX).min(bytes.len());
+                Ok(bytes.slice(from..bytes.len().min(from + len)))
+            }
+            Source::File(_) if len == 0 => Ok(Bytes::new()),
+            Source::File(file) => {
+                body::read_next_piece(disk.clone(), file, offset, len, true).await
+            }
+        }
+    }
+}
+
 impl Work {
-    /// Encodes until there are bytes to send.
-    fn step(mut self: Box<Self>) -> Made {
+    /// Encodes a piece, and ends the encoding behind the last one.
+    fn encode(mut self: Box<Self>, piece: &[u8]) -> Made {
         let mut encoder = match self.encoder.take() {
             Some(encoder) => encoder,
             None => Encoder::new(self.coding, Effort::Live)?,
         };
         let mut out = Vec::new();
-        while self.left > 0 && out.is_empty() {
-            let piece = self.read()?;
-            self.left -= piece.len() as u64;
-            self.offset += piece.len() as u64;
-            encoder.write(&piece, &mut out)?;
-        }
+        self.left -= piece.len() as u64;
+        self.offset += piece.len() as u64;
+        encoder.write(piece, &mut out)?;
         if self.left == 0 {
             encoder.finish(&mut out)?;
             return Ok((out.into(), None));
         }
         self.encoder = Some(encoder);
         Ok((out.into(), Some(self)))
-    }
-
-    /// Reads the next piece. An edit is an error: the bytes would belong to two versions.
-    fn read(&self) -> io::Result<Bytes> {
-        let len = READ_BYTES.min(usize::try_from(self.left).unwrap_or(READ_BYTES));
-        match &self.source {
-            Source::Bytes(bytes) => {
-                let from = usize::try_from(self.offset).unwrap_or(usize::MAX).min(bytes.len());
-                Ok(bytes.slice(from..bytes.len().min(from + len)))
-            }
-            Source::File(file) => {
-                let mut piece = vec![0; len];
-                let read = || rustix::io::pread(file, &mut piece[..], self.offset);
-                let read = rustix::io::retry_on_intr(read)?;
-                if read == 0 || !file.is_intact() {
-                    return Err(io::Error::new(io::ErrorKind::InvalidData, "the file was edited"));
-                }
-                piece.truncate(read);
-                Ok(piece.into())
-            }
-        }
     }
 }
 
@@ -190,8 +203,11 @@ mod tests {
     use std::future::poll_fn;
     use std::io::Write;
 
+    use tokio::task::LocalSet;
+
     use super::*;
     use crate::body::Stamp;
+    use crate::rt::simulated::{self, SlowDisks};
 
     const TEXT: &[u8] = &[b'x'; 300_000];
 
@@ -204,8 +220,10 @@ mod tests {
         let reader = std::fs::File::open(&path).unwrap();
         std::fs::remove_file(&path).unwrap();
         let stamp = Stamp::of(&rustix::fs::fstat(&reader).unwrap());
-        let encoders = LiveEncoders::start(NonZeroUsize::MIN).unwrap();
-        let file = Arc::new(OpenFile::new(reader.into(), stamp, encoders.lane));
+        let disk = Disk::start(NonZeroUsize::MIN).unwrap();
+        let lane = disk.lane();
+        let encoders = LiveEncoders::start(NonZeroUsize::MIN, disk).unwrap();
+        let file = Arc::new(OpenFile::new(reader.into(), stamp, lane));
         (writer, file, encoders)
     }
 
@@ -237,6 +255,27 @@ mod tests {
         let body = encoders.body(&file, None, Coding::Gzip).unwrap();
         writer.set_len(10).unwrap();
         assert_eq!(read(body), Err("the file was edited".to_owned()));
+    }
+
+    /// Regression: a body ended after ten seconds.
+    #[test]
+    fn a_body_waits_for_a_slow_disk() {
+        let (_writer, file, encoders) = file();
+        let runtime =
+            tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build();
+        let mut body = encoders.body(&file, None, Coding::Zstd).unwrap();
+        let coded = LocalSet::new().block_on(&runtime.unwrap(), async {
+            simulated::begin();
+            // The first read and the one of the second piece take too long.
+            simulated::set_disks(SlowDisks::new(&[15, 0, 0, 25, 0]));
+            let mut coded = Vec::new();
+            while let Some(frame) = poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await {
+                coded.extend_from_slice(&frame.unwrap().into_data().unwrap_or_default());
+            }
+            coded
+        });
+        simulated::end();
+        assert!(zstd::stream::decode_all(&coded[..]).unwrap() == TEXT);
     }
 
     #[test]

@@ -35,7 +35,7 @@ pub(crate) fn encode(policy: &Policy, request: &RequestHead<'_>, answer: &mut An
     let Fields::Map(mut fields) = fields else { return };
     let mut decision = facts.decide(policy, answer.status, accepted(request));
     if let Decision::Encode(coding) = decision {
-        match encoded(std::mem::take(&mut answer.body), coding) {
+        match encoded(std::mem::take(&mut answer.body), facts.len, coding) {
             Ok(body) => answer.body = body,
             Err(body) => (answer.body, decision) = (body, Decision::Vary),
         }
@@ -50,15 +50,16 @@ fn accepted<'a>(request: &RequestHead<'a>) -> Option<&'a [u8]> {
     request.accept_encoding.filter(|_| !request.http10)
 }
 
-/// Returns the encoded body, or the body if there is no memory for an encoder.
-fn encoded(body: Body, coding: Coding) -> Result<Body, Body> {
+/// Returns the encoded body, or the body if there is no memory for an encoder. `len`: its length,
+/// if it is known or declared.
+fn encoded(body: Body, len: Option<u64>, coding: Coding) -> Result<Body, Body> {
     if matches!(body, Body::Empty) {
         return Ok(body);
     }
     let Ok(encoder) = Encoder::new(coding, Effort::Live) else { return Err(body) };
     Ok(Body::Stream(Stream::new(match body {
         Body::Bytes(bytes) => EncodedBody::of_bytes(bytes, encoder),
-        Body::Stream(stream) => EncodedBody::of_stream(stream, encoder),
+        Body::Stream(stream) => EncodedBody::of_stream(stream, len, encoder),
         other => return Err(other),
     })))
 }

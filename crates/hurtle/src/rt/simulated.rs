@@ -2,6 +2,7 @@
 //! jobs take time, files are not in the page cache, and disks fill.
 
 use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -35,6 +36,33 @@ pub(crate) trait Disks {
     fn is_cold(&mut self) -> bool;
     /// `true`: the disk takes no more bytes.
     fn is_full(&mut self) -> bool;
+}
+
+/// Disks without a page cache: seconds that jobs take, the last one at each job after it.
+pub(crate) struct SlowDisks(VecDeque<u64>);
+
+impl SlowDisks {
+    pub(crate) fn new(seconds: &[u64]) -> SlowDisks {
+        SlowDisks(seconds.iter().copied().collect())
+    }
+}
+
+impl Disks for SlowDisks {
+    fn delay(&mut self) -> Duration {
+        let seconds = self.0.front().copied().unwrap_or_default();
+        if self.0.len() > 1 {
+            self.0.pop_front();
+        }
+        Duration::from_secs(seconds)
+    }
+
+    fn is_cold(&mut self) -> bool {
+        true
+    }
+
+    fn is_full(&mut self) -> bool {
+        false
+    }
 }
 
 /// Sets the disks of this thread.

@@ -62,7 +62,7 @@ impl Services {
         orders: watch::Receiver<Command>,
     ) -> io::Result<Arc<Services>> {
         let disk = Disk::start(settings.config.disk_threads)?;
-        let compressor = Compressor::start(&settings.config.compress)?;
+        let compressor = Compressor::start(&settings.config.compress, &disk)?;
         Services::on(disk, compressor, settings, access_log, deployments, orders)
     }
 

@@ -134,7 +134,7 @@ impl Mount {
         compression: &Compression,
     ) -> Mount {
         let (site, resources) = (&compiler.site.name(), compiler.resources);
-        let (of_files, compress) = compression.of_mount(config.compress);
+        let (of_files, compress) = compression.of_mount(config.compress, config.takes_uploads());
         let own_edits = (!config.headers.is_empty()).then(|| Rc::new(edits.of_mount(config)));
         let name = config.name();
         let metrics = resources.metrics.route(site, &name);
@@ -289,11 +289,16 @@ pub(super) struct Compression {
 
 impl Compression {
     /// Returns the policies of a mount: for files, and for all else. `own` is the mount's
-    /// `compress`.
-    pub(super) fn of_mount(&self, own: Option<bool>) -> (Option<Policy>, Option<Policy>) {
+    /// `compress`. With `takes_uploads` files are sent as they are, because a client that puts one
+    /// back names its entity-tag, and an encoding has another.
+    pub(super) fn of_mount(
+        &self,
+        own: Option<bool>,
+        takes_uploads: bool,
+    ) -> (Option<Policy>, Option<Policy>) {
         let written = own.or(self.site);
         let policy = |is_on| if is_on { Some(self.policy.clone()) } else { None };
-        (policy(written.unwrap_or(true)), policy(written.unwrap_or(false)))
+        (policy(written.unwrap_or(!takes_uploads)), policy(written.unwrap_or(false)))
     }
 }
 

@@ -56,6 +56,19 @@ fn names(tree: &Tree) -> Vec<&str> {
 }
 
 #[test]
+fn an_archive_of_many_small_files_holds_all_of_them() {
+    let server = with(&[], |_| ());
+    let mut expected = Tree::from([("d/".to_owned(), String::new())]);
+    for number in 0..200 {
+        let (name, content) = (format!("d/{number}"), format!("content {number}"));
+        server.dir.write(&name, &content);
+        expected.insert(name, content);
+    }
+    assert!(unzipped(&server.get("/d/?archive=zip")) == expected);
+    assert!(untarred(&server.get("/d/?archive=tar")) == expected);
+}
+
+#[test]
 fn an_archive_holds_the_directory_and_all_beneath_it() {
     let long = format!("d/{0}/{0}/{0}.txt", "long".repeat(40));
     let tree =

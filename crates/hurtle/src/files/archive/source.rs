@@ -16,6 +16,10 @@ use crate::files::root::OpenRoot;
 /// time has changed.
 const APPEND_CHECKS: usize = 64;
 
+/// Files that one call of `fill` opens: a job of a disk thread has a time limit, and with small
+/// files a piece has more than a thousand of them.
+const OPENED_MAX: usize = 32;
+
 /// An archive that is being written.
 pub(super) struct Source {
     request: ArchiveRequest,
@@ -89,15 +93,21 @@ impl Source {
         local + central + scratch.len() as u64
     }
 
-    /// Appends the next bytes of the archive up to a length of `len`; none at its end.
+    /// Appends the next bytes of the archive up to a length of `len`, or those of `OPENED_MAX`
+    /// files; none at its end.
     ///
     /// # Errors
     /// A file cannot be read, or is no longer as it was listed.
     pub(super) fn fill(&mut self, out: &mut Vec<u8>, len: usize) -> io::Result<()> {
-        while out.len() < len {
+        let mut opened = 0;
+        while out.len() < len && opened < OPENED_MAX {
             let stage = std::mem::replace(&mut self.stage, Stage::End);
             self.stage = match stage {
-                Stage::Header(index) => self.write_header(index, out)?,
+                Stage::Header(index) => {
+                    let next = self.write_header(index, out)?;
+                    opened += usize::from(matches!(next, Stage::Data { .. }));
+                    next
+                }
                 Stage::Data { index, file, offset, crc } => {
                     self.write_data(index, file, offset, crc, out, len)?
                 }

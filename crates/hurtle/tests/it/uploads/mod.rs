@@ -8,7 +8,7 @@ use std::fs;
 use std::io::Read;
 use std::net::Shutdown;
 use std::os::unix::fs::PermissionsExt;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use hurtle::config::{Auth, Config, Uploads};
 
@@ -189,6 +189,30 @@ fn holds_open(dir: &Dir) -> bool {
         let target = fs::read_link(fd.path()).unwrap_or_default();
         target.starts_with(&root) && target.to_string_lossy().ends_with(" (deleted)")
     })
+}
+
+/// Regression: they were answered 400, although the file could be read.
+#[test]
+fn names_and_queries_have_characters_that_no_uri_has() {
+    let server = start(&[]);
+    for path in ["/a\"<b>", "/b?\"<c>\""] {
+        assert_eq!(send(&server, "PUT", path, b"hello").status, 201, "{path}");
+        assert_eq!(server.get(path).text(), "hello", "{path}");
+    }
+}
+
+/// Regression: an encoding has another entity-tag, with which the file could not be put back.
+#[test]
+fn the_tag_that_a_browser_gets_is_the_one_that_if_match_takes() {
+    let server = start(&[("notes.json", &"[1, 2] ".repeat(2_000))]);
+    let file = fs::File::options().append(true).open(server.dir.path("notes.json")).unwrap();
+    file.set_modified(SystemTime::now() - Duration::from_secs(3_600)).unwrap();
+    for _ in 0..3 {
+        let shown = server.get("/notes.json\nAccept-Encoding: gzip, br, zstd");
+        let tag = shown.field("ETag").unwrap();
+        let put = send(&server, "PUT", &format!("/notes.json\nIf-Match: {tag}"), b"[]");
+        assert_eq!(put.status, 204, "{shown:?}");
+    }
 }
 
 #[test]
