@@ -19,11 +19,11 @@ mod storage;
 use std::fs;
 use std::io;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::config::{self, ChallengeKind, Config, DnsHook, HostName};
-use crate::rt;
+use crate::rt::{self, Permits};
 use crate::tls::{Automatic, IssuedCertificate};
 use account::Authority;
 use attempt::Attempt;
@@ -52,6 +52,10 @@ const RENEWAL_INFO_SECS: (u64, u64) = (60, 24 * 60 * 60);
 
 /// Time to the next request after a failed one.
 const RENEWAL_INFO_RETRY_SECS: u64 = 6 * 60 * 60;
+
+/// Attempts with a DNS hook take turns, because its process serves one at a time. The wait for a
+/// turn is no part of an attempt.
+static HOOK_TURN: LazyLock<Permits> = LazyLock::new(|| Permits::new(1));
 
 /// The ACME certificates of a configuration.
 #[derive(Debug)]
@@ -228,6 +232,10 @@ impl Acme {
         current: Option<&IssuedCertificate>,
         mut record: Record,
     ) -> io::Result<u64> {
+        let _turn = match self.dns.is_some() && self.challenges.contains(&ChallengeKind::Dns01) {
+            true => Some(HOOK_TURN.take().await),
+            false => None,
+        };
         let limit = attempt_limit(self.dns.as_ref(), job.names.len());
         let has_lasted = current.is_none_or(|current| current.valid.from + LASTED_SECS < now());
         for authority in &mut self.authorities {

@@ -4,7 +4,7 @@
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, IsTerminal, Write};
 use std::os::fd::AsFd;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, fchown};
 use std::path::Path;
 use std::time::SystemTime;
 
@@ -75,10 +75,25 @@ impl Output {
     pub(super) fn rotate_if_due(&mut self, bytes: usize, now: SystemTime) -> io::Result<()> {
         match &self.rotated {
             Some(rotated) if rotated.is_due(&self.file, bytes, now) => {
-                if rotated.rotate(&self.file)? { self.reopen() } else { Ok(()) }
+                if rotated.rotate(&self.file)? { self.follow() } else { Ok(()) }
             }
             _ => Ok(()),
         }
+    }
+
+    /// Opens a new file in place of one that was rotated. If root makes it, it belongs to the owner
+    /// of the other one, who writes to it once root is given up.
+    fn follow(&mut self) -> io::Result<()> {
+        if let (LogTarget::File(path), Ok(before)) = (&self.target, self.file.metadata())
+            && geteuid().is_root()
+        {
+            let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::CLOEXEC;
+            // A file that is there by now keeps its owner.
+            if let Ok(made) = open_as_root(path, flags | OFlags::CREATE | OFlags::EXCL, LOG_MODE) {
+                let _ = fchown(&made, Some(before.uid()), Some(before.gid()));
+            }
+        }
+        self.reopen()
     }
 
     /// Opens the file again by its name, or the standard stream as it is now; on an error the old

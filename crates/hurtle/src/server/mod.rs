@@ -83,8 +83,8 @@ impl Server {
     /// Binds every address, and reads certificates and files of users.
     ///
     /// # Errors
-    /// An address that cannot be bound, an address of `proxy_protocol.on` without a listener, or an
-    /// unusable certificate or file of users.
+    /// An address that cannot be bound, an address of `proxy_protocol.on` or of a site without a
+    /// listener, or an unusable certificate or file of users.
     pub fn bind(config: Config) -> io::Result<Server> {
         Server::bind_or_take(config, &mut Predecessor::default())
     }

@@ -64,13 +64,25 @@ pub(crate) fn check_status_pages(config: &Config, addresses: &[Listen]) -> io::R
     Err(io::Error::new(io::ErrorKind::InvalidInput, what))
 }
 
-/// Checks that every address of `proxy_protocol.on` has a listener. Without this check, a listener
-/// whose address was changed would take the load balancer for the client.
+/// Checks that every address of `proxy_protocol.on` and of a site has a listener. Without this
+/// check, a listener whose address was changed would take the load balancer for the client, and a
+/// site would answer nowhere.
 ///
 /// # Errors
 /// The address without a listener.
 pub(crate) fn check(config: &Config) -> io::Result<()> {
-    check_addresses(config, |named| is_configured(config, named))
+    check_addresses(config, |named| is_configured(config, named))?;
+    for site in &config.sites {
+        if let Some(missing) = site.listen.iter().find(|named| !is_configured(config, named)) {
+            let what = format!(
+                "site {}: nothing listens on {missing}; add it to listen or listen_tls, which \
+                 --listen replaces",
+                site.name()
+            );
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
+        }
+    }
+    Ok(())
 }
 
 /// Does the same check for inherited listeners.
@@ -159,5 +171,15 @@ mod tests {
         assert!(check(&config(&["127.0.0.1:443", "unix:/run/h.sock"])).is_ok());
         let e = check(&config(&["0.0.0.0:443"])).unwrap_err().to_string();
         assert!(e.contains("nothing listens on 0.0.0.0:443"), "{e}");
+    }
+
+    /// Regression: such a site answered nowhere, without an error.
+    #[test]
+    fn a_site_needs_a_listener_with_its_address() {
+        let mut config = config(&[]);
+        for (address, good) in [("127.0.0.1:80", true), ("127.0.0.1:8080", false)] {
+            config.sites[0].listen = vec![listen(address)];
+            assert_eq!(check(&config).is_ok(), good, "{address}");
+        }
     }
 }

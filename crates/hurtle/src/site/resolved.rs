@@ -30,6 +30,8 @@ pub(crate) struct Resolved<'a> {
     /// The site that has the request.
     pub site: &'a Site,
     head: &'a RequestHead<'a>,
+    /// `true`: the connection is TLS, which redirects of rules may name.
+    is_tls: bool,
     route: OnceCell<Option<Route<'a>>>,
     /// `true`: the route is that of an error's page, which is not what the target names.
     is_error: bool,
@@ -45,8 +47,9 @@ impl Sites {
         request: MatchedRequest<'a>,
     ) -> Option<Resolved<'a>> {
         let (number, site) = self.at(listen).find(name)?;
-        let head = request.head;
-        let resolved = Resolved { number, site, head, route: OnceCell::new(), is_error: false };
+        let MatchedRequest { head, is_tls, .. } = request;
+        let route = OnceCell::new();
+        let resolved = Resolved { number, site, head, is_tls, route, is_error: false };
         if site.routing != Routing::ByPath {
             resolved.route_by(&request);
         }
@@ -63,7 +66,8 @@ impl<'a> Resolved<'a> {
 
     /// Returns the route of the path; `None`: the target has no path.
     pub(crate) fn route(&self) -> Option<&Route<'a>> {
-        self.route_by(&MatchedRequest { head: self.head, client: None, peer: None, is_tls: false })
+        let (head, is_tls) = (self.head, self.is_tls);
+        self.route_by(&MatchedRequest { head, client: None, peer: None, is_tls })
     }
 
     /// Returns the route, computed by these conditions if it is not known yet.

@@ -28,6 +28,9 @@ const WAIT_NS_MIN: u64 = 1_000_000;
 /// Maximum number of addresses with a meter; clients of other addresses share one meter.
 const ADDRESSES_MAX: usize = 65_536;
 
+/// Time between two checks of a full table, in nanoseconds.
+const FULL_PAUSE_NS: u64 = 1_000_000_000;
+
 /// A rate limit and its bookings.
 #[derive(Debug)]
 pub(crate) struct Meter {
@@ -131,6 +134,8 @@ struct Table {
     meters: HashMap<u128, Arc<Meter>>,
     /// Size at which unused meters are removed.
     clear_at: usize,
+    /// The time when they were last removed.
+    cleared_ns: Option<u64>,
 }
 
 impl Addresses {
@@ -148,8 +153,9 @@ impl Addresses {
         if let Some(meter) = table.meters.get(&address_key(client)) {
             return Arc::clone(meter);
         }
-        if table.meters.len() >= table.clear_at {
-            table.clear(now_ns());
+        let now_ns = now_ns();
+        if table.is_due(now_ns) {
+            table.clear(now_ns);
         }
         if table.meters.len() >= ADDRESSES_MAX {
             return Arc::clone(crowd);
@@ -161,12 +167,21 @@ impl Addresses {
 }
 
 impl Table {
-    /// Removes unused meters. The cost is amortised: each entry pays for one check.
+    /// Returns whether unused meters are to be removed. The cost is amortised: each entry pays for
+    /// one check. A full table may have none that is unused, so it is checked once in a while.
+    fn is_due(&self, now_ns: u64) -> bool {
+        let is_full = self.meters.len() >= ADDRESSES_MAX;
+        let was_lately =
+            self.cleared_ns.is_some_and(|then| now_ns.saturating_sub(then) < FULL_PAUSE_NS);
+        self.meters.len() >= self.clear_at && !(is_full && was_lately)
+    }
+
     fn clear(&mut self, now_ns: u64) {
         let in_use = |meter: &Arc<Meter>| Arc::strong_count(meter) > 1 || !meter.is_rested(now_ns);
         self.meters.retain(|_, meter| in_use(meter));
         self.meters.shrink_to(2 * self.meters.len());
-        self.clear_at = (2 * self.meters.len()).max(1_024);
+        self.clear_at = (2 * self.meters.len()).clamp(1_024, ADDRESSES_MAX);
+        self.cleared_ns = Some(now_ns);
     }
 }
 
@@ -237,5 +252,9 @@ mod tests {
             Arc::ptr_eq(last, &all[ADDRESSES_MAX + 8]),
             "addresses beyond the limit share a meter"
         );
+        drop(all);
+        addresses.0.meters.lock().unwrap().cleared_ns = None;
+        let later = [1, 2].map(|n| addresses.meter(client(2 * ADDRESSES_MAX + n)));
+        assert!(!Arc::ptr_eq(&later[0], &later[1]), "they have their own when others are gone");
     }
 }

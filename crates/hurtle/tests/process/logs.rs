@@ -3,15 +3,15 @@
 use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
-use std::os::unix::fs::{FileTypeExt, MetadataExt as _, PermissionsExt, symlink};
+use std::os::unix::fs::{FileTypeExt, PermissionsExt, symlink};
 use std::path::Path;
 use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, geteuid};
+use rustix::process::Signal;
 
-use crate::child::{Child, Killed, eventually, hurtle};
+use crate::child::{Child, eventually, hurtle};
 use crate::frames::*;
 use crate::support::Dir;
 
@@ -371,55 +371,4 @@ fn a_log_is_rotated_by_size_and_the_oldest_files_go() {
         .collect();
     assert!(numbers.is_sorted() && numbers.last() == Some(&39), "{numbers:?}");
     assert!(numbers.windows(2).all(|pair| pair[1] == pair[0] + 1), "none is lost: {numbers:?}");
-}
-
-/// The user of a server that has given up root could not open the logs again that root had created:
-/// SIGUSR1 and upgrades failed.
-#[test]
-fn logs_that_root_creates_are_opened_again_by_the_servers_user() {
-    if !geteuid().is_root() {
-        return;
-    }
-    let dir = Dir::new(&[("a.txt", "a\n"), ("../logs/", "")]);
-    let log = |name: &str| dir.path("../logs").join(name);
-    let config = format!(
-        "admin = '{{root}}/../admin.sock'\nroot = '{{root}}'\n[access_log]\nformat = 'combined'\n\
-         path = {:?}\n[error_log]\nlevel = 'info'\npath = {:?}\n",
-        log("access.log"),
-        log("error.log")
-    );
-    let nobody = nix::unistd::User::from_name("nobody").unwrap().unwrap();
-    let owner = |name: &str| fs::metadata(log(name)).unwrap().uid();
-    let errors = || fs::read_to_string(log("error.log")).unwrap_or_default();
-    let child = Child::configured(&dir, &config);
-    for name in ["access.log", "error.log"] {
-        let metadata = fs::metadata(log(name)).unwrap();
-        assert_eq!((metadata.uid(), metadata.gid()), (nobody.uid.as_raw(), nobody.gid.as_raw()));
-        assert_eq!(metadata.mode() & 0o777, 0o640, "{name}");
-    }
-    child.signal(Signal::USR1);
-    eventually("a line is written after the signal", || {
-        child.get("/a.txt");
-        fs::read_to_string(log("access.log")).unwrap().contains("GET /a.txt ")
-    });
-    let mut upgrade = hurtle();
-    upgrade.arg("upgrade").arg("--admin").arg(dir.path("../admin.sock"));
-    let output = upgrade.output().unwrap();
-    let said = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
-    assert!(said.starts_with("upgraded: process "), "{said}");
-    let new = said.split_whitespace().nth(2).unwrap().parse().unwrap();
-    let new = Killed(Pid::from_raw(new).unwrap());
-    eventually("the log tells of the upgrade", || errors().contains("replaces process"));
-    assert!(!errors().contains("cannot reopen"), "{}", errors());
-    drop((child, new));
-
-    // A file that exists keeps its owner, also one to which a link leads, or one that a link makes.
-    fs::remove_file(log("error.log")).unwrap();
-    fs::remove_file(log("access.log")).unwrap();
-    fs::write(log("secret"), "").unwrap();
-    symlink("secret", log("access.log")).unwrap();
-    symlink("made", log("error.log")).unwrap();
-    let child = Child::configured(&dir, &config);
-    child.get("/a.txt");
-    assert_eq!((owner("secret"), owner("made")), (0, 0));
 }

@@ -41,6 +41,7 @@ mod purge;
 mod redis;
 mod refused_lines;
 mod reload;
+mod root_logs;
 mod sandbox;
 mod shared_purges;
 mod shared_store;

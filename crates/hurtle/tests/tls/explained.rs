@@ -10,18 +10,21 @@ fn explain_describes_the_request_over_tls() {
     let dir = Dir::new(&[("a", "a")]);
     let files = Authority::new("ours").issue("localhost").write(&dir, "localhost");
     let (chain, key) = (files.chain.display(), files.key.display());
-    let text = format!(
-        "listen_tls = '127.0.0.1:0'\n[[site]]\nhosts = 'localhost'\n\
-         tls = {{ certificate = '{chain}', key = '{key}' }}\n[[site.mount]]\n\
-         redirect = '{{scheme}}://other.example/'\n"
-    );
-    let config = write_config(&dir, &text);
-    for target in ["/x", "http://localhost/x", "https://localhost/x"] {
-        let mut command = hurtle();
-        command.args(["explain", target, "--host", "localhost", "--config"]).arg(&config);
-        let output = command.output().unwrap();
-        let said = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
-        assert!(said.contains("https://other.example/x"), "{target}: {said}");
+    // Redirects of rules named the scheme http where paths alone choose the route.
+    for place in ["mount]]\nredirect = ", "rule]]\nmatch = '/**'\nredirect = "] {
+        let text = format!(
+            "listen_tls = '127.0.0.1:0'\n[[site]]\nhosts = 'localhost'\n\
+             tls = {{ certificate = '{chain}', key = '{key}' }}\n[[site.{place}\
+             '{{scheme}}://other.example/x'\n"
+        );
+        let config = write_config(&dir, &text);
+        for target in ["/x", "http://localhost/x", "https://localhost/x"] {
+            let mut command = hurtle();
+            command.args(["explain", target, "--host", "localhost", "--config"]).arg(&config);
+            let output = command.output().unwrap();
+            let said = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+            assert!(said.contains("https://other.example/x"), "{place}, {target}: {said}");
+        }
     }
 }
 
