@@ -160,7 +160,7 @@ fn a_configuration_of_another_server_is_pointed_to_the_way_here() {
     let rows = [
         ("nginx.conf", "http {\n  server {\n    listen 80;\n  }\n}\n", "hurtle import "),
         ("default", "server {\n\tlisten 80;\n}\n", "hurtle import "),
-        ("Caddyfile", "example.org {\n\troot * /srv\n}\n", "docs/from-caddy.md"),
+        ("Caddyfile", "example.org {\n\troot * /srv\n}\n", "hurtle import "),
         ("000.conf", "<VirtualHost *:80>\n</VirtualHost>\n", "docs/from-apache.md"),
     ];
     for (name, text, expected) in rows {
