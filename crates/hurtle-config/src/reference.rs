@@ -142,8 +142,7 @@ fn write_section(page: &mut String, section: &Section) {
     }
 }
 
-/// The header of a key's table and its description. A table of several sections is described in
-/// one place.
+/// The header of a key's table, and where it is described: several sections may have it.
 fn table(parent: &Section, key: &Key, of: &Section, is_list: bool) -> (String, String) {
     let path = parent.header.trim_matches(['[', ']']);
     let path = if path.is_empty() { key.name.to_owned() } else { format!("{path}.{}", key.name) };

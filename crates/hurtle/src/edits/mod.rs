@@ -122,8 +122,7 @@ impl ResponseEdits {
         value
     }
 
-    /// Returns whether a rule of a path may set a field to this value, for at least one media type
-    /// of the response.
+    /// Returns whether a rule of a path may set a field to this value for some media type.
     pub(crate) fn may_set(
         &self,
         name: &HeaderName,

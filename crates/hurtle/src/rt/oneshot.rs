@@ -25,10 +25,7 @@ impl<T> Sender<T> {
         drop(self.0.send(value));
     }
 
-    /// Sends the value, unless nobody waits for it any more.
-    ///
-    /// # Errors
-    /// The receiving end was dropped; the value comes back.
+    /// Sends the value; gives it back if the receiving end was dropped.
     pub(crate) fn try_send(self, value: T) -> Result<(), T> {
         self.0.send(value)
     }

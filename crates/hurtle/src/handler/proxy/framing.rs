@@ -93,8 +93,8 @@ impl Framing {
     }
 
     /// Creates the framing of a body that arrives on a stream. Trailers follow a body of any
-    /// length, but not a body of a length that the client knows. A gRPC call has some that no field
-    /// announces.
+    /// length, but not a body of a length that the client knows. A gRPC call has some without
+    /// an announcement by Trailer.
     fn of_stream(
         unknown: Delimiter,
         request: &RequestHead<'_>,
