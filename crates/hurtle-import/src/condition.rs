@@ -24,24 +24,33 @@ impl<'a> Mounts<'a, '_> {
     pub(super) fn conditions_of_server(
         &mut self,
         server: &Block<'a>,
-        locations: &[&Directive],
+        locations: &[&'a Directive],
         report: &mut Report,
     ) {
-        let of = |modifier: &Directive| super::modifier::modifier(modifier).map(|(kind, _)| kind);
-        let has_expressions = locations.iter().any(|d| of(d) == Some(Modifier::Regex));
+        let locations = locations.iter().filter_map(|location| modifier(location));
+        let locations: Vec<(Modifier, &'a str)> = locations.collect();
+        let has_expressions = locations.iter().any(|(kind, _)| *kind == Modifier::Regex);
         for d in server.take_all(IF) {
             if self.maintenance(d, server, report) {
                 continue;
             }
             let mounts = self.condition(d, server, "/", false, report);
-            for location in locations {
-                match of(location) {
-                    Some(Modifier::Exact) => {}
-                    Some(Modifier::Final) if has_expressions => {}
-                    _ => continue,
+            let is_redirect = mounts.iter().any(Mount::is_redirect);
+            for (kind, path) in &locations {
+                match kind {
+                    Modifier::Exact if !is_redirect => {
+                        let own = mounts.iter().cloned().map(|mount| mount.at_exactly(path));
+                        self.conditions.extend(own.map(|mount| (d, *path, mount)));
+                    }
+                    Modifier::Final if has_expressions && mounts.iter().any(Mount::is_refusal) => {
+                        report.refuse(d, BESIDE_EXPRESSIONS);
+                    }
+                    Modifier::Final if !has_expressions => {}
+                    Modifier::Exact | Modifier::Final => {
+                        report.remark(d, &format!("{path} is answered without this condition"));
+                    }
+                    _ => {}
                 }
-                let path = &location.args[location.args.len() - 1];
-                report.remark(d, &format!("{path} is answered without this condition"));
             }
             mounts.into_iter().for_each(|mount| self.add_condition(mount));
         }

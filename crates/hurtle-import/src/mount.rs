@@ -103,6 +103,19 @@ impl Mount {
         self.place.iter().any(|(key, _)| key == "exact")
     }
 
+    pub(super) fn is_redirect(&self) -> bool {
+        self.keys.iter().any(|(key, _)| key == "redirect")
+    }
+
+    /// `true`: it refuses requests, with an error or without a response.
+    pub(super) fn is_refusal(&self) -> bool {
+        self.keys.iter().any(|(key, value)| match key.as_str() {
+            "abort" => true,
+            "status" => value.as_integer().is_some_and(|status| status >= 400),
+            _ => false,
+        })
+    }
+
     /// Makes it a mount of this path only.
     pub(super) fn at_exactly(mut self, path: &str) -> Mount {
         put(&mut self.place, "exact", true);

@@ -1,5 +1,7 @@
 //! Properties of a request that conditions of nginx compare, as conditions of `match`.
 
+use std::net::IpAddr;
+
 use toml::{Table, Value};
 
 use hurtle_config::PathRegex;
@@ -68,7 +70,8 @@ impl Subject {
             }
             Subject::Host if is_plain(b"-._") => Some(vec![one("host", text)]),
             Subject::Scheme if matches!(text, "http" | "https") => Some(vec![one("scheme", text)]),
-            Subject::Client if is_plain(b".:/") => Some(vec![one("client", text)]),
+            // nginx compares the text, so that no client is a network.
+            Subject::Client if text.parse::<IpAddr>().is_ok() => Some(vec![one("client", text)]),
             Subject::Path if is_plain(b"/._~-") && text.starts_with('/') => match ignores_case {
                 false => Some(vec![one("path", text)]),
                 true => Some(vec![one("regex", format!("(?i)^{}$", escaped(text)))]),

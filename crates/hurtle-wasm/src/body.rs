@@ -30,6 +30,8 @@ pub struct ResponseBody {
     queued: VecDeque<Frame<Bytes>>,
     /// The rest; `None`: it has ended.
     rest: Option<Box<Rest>>,
+    /// Bytes that are left of the declared length; `None`: none was declared.
+    left: Option<u64>,
 }
 
 struct Rest {
@@ -48,13 +50,14 @@ struct Rest {
 impl ResponseBody {
     /// A body in memory.
     pub(crate) fn whole(data: Bytes) -> ResponseBody {
-        ResponseBody { queued: VecDeque::from([Frame::data(data)]), rest: None }
+        ResponseBody { queued: VecDeque::from([Frame::data(data)]), rest: None, left: None }
     }
 
-    /// The body of a response. Frames that are ready are read ahead, as many as the component's
-    /// stream holds.
+    /// The body of a response with this declared length. Frames that are ready are read ahead, as
+    /// many as the component's stream holds.
     pub(crate) fn new(
         stream: UnsyncBoxBody<Bytes, Error>,
+        declared: Option<u64>,
         guest: Result<Guest, Option<String>>,
         progress: &Arc<Progress>,
         label: &Arc<Label>,
@@ -73,7 +76,7 @@ impl ResponseBody {
                 Some(Ok(frame)) => queued.push_back(frame),
                 None if rest.failure.is_none() => {
                     rest.end();
-                    return ResponseBody { queued, rest: None };
+                    return ResponseBody { queued, rest: None, left: declared };
                 }
                 // The stream returns its error, or its end, again.
                 None => break,
@@ -83,7 +86,16 @@ impl ResponseBody {
                 }
             }
         }
-        ResponseBody { queued, rest: Some(Box::new(rest)) }
+        ResponseBody { queued, rest: Some(Box::new(rest)), left: declared }
+    }
+}
+
+impl ResponseBody {
+    /// Counts a frame; `true`: the declared length is reached, or these are the trailers.
+    fn is_last(&mut self, frame: &Frame<Bytes>) -> bool {
+        let Some(data) = frame.data_ref() else { return true };
+        self.left = self.left.map(|left| left.saturating_sub(data.len() as u64));
+        self.left == Some(0)
     }
 }
 
@@ -154,15 +166,22 @@ impl Body for ResponseBody {
     type Error = BoxError;
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Next> {
-        if let Some(frame) = self.queued.pop_front() {
-            return Poll::Ready(Some(Ok(frame)));
-        }
-        let Some(rest) = &mut self.rest else { return Poll::Ready(None) };
-        let polled = rest.poll_frame(cx);
+        let polled = match self.queued.pop_front() {
+            Some(frame) => Poll::Ready(Some(Ok(frame))),
+            None => match &mut self.rest {
+                Some(rest) => rest.poll_frame(cx),
+                None => Poll::Ready(None),
+            },
+        };
         match &polled {
-            Poll::Pending | Poll::Ready(Some(Ok(_))) => {}
+            Poll::Pending => {}
+            // The reader may ask for nothing more, not even the end.
+            Poll::Ready(Some(Ok(frame))) if self.is_last(frame) => {
+                self.rest.iter_mut().for_each(|rest| rest.end());
+            }
+            Poll::Ready(Some(Ok(_))) => {}
             Poll::Ready(None) => {
-                rest.end();
+                self.rest.iter_mut().for_each(|rest| rest.end());
                 self.rest = None;
             }
             Poll::Ready(Some(Err(_))) => self.rest = None,

@@ -173,7 +173,10 @@ impl Pending {
             (None, _) => Err(None),
         };
         let read_timeout = compiled.settings.read_timeout;
-        let body = ResponseBody::new(stream, guest, &self.progress, label, read_timeout, cx);
+        let declared = parts.headers.get(header::CONTENT_LENGTH);
+        let declared = declared.and_then(|length| length.to_str().ok()?.parse().ok());
+        let progress = &self.progress;
+        let body = ResponseBody::new(stream, declared, guest, progress, label, read_timeout, cx);
         Ok(Response::from_parts(parts, body))
     }
 }

@@ -102,6 +102,8 @@ pub struct Connection {
     /// Settings of a client's server.
     pub(super) server: ServerSettings,
     pub(super) output: Output,
+    /// The position after the last DATA frame in the output.
+    pub(super) data_end: u64,
     /// Positions in the output at which ended streams end. A stream counts as open until then.
     pub(super) ends: VecDeque<u64>,
     pub(super) events: VecDeque<Event>,
@@ -185,6 +187,7 @@ impl Connection {
             events: VecDeque::new(),
             is_settled: false,
             flood: Flood::new(now_ms),
+            data_end: 0,
             shutdown: Shutdown::No,
             closed: None,
             refused: 0,
@@ -338,15 +341,17 @@ impl Connection {
     }
 
     /// `true` if the stream waits for its turn to send, because other streams go first or the
-    /// connection cannot send. The peer is not late for this stream as long as `sent_bytes` grows.
+    /// connection cannot send. The peer is not late for this stream as long as `sent_data` grows.
     pub fn waits_for_turn(&self, id: u32) -> bool {
         let at = self.streams.position(id);
         at.is_some_and(|at| matches!(self.streams.open[at].turn, Turn::Waits(_)))
     }
 
-    /// Bytes written since the connection began.
-    pub fn sent_bytes(&self) -> u64 {
-        self.output.begin()
+    /// Returns a number that grows as long as DATA frames are written: the bytes since the
+    /// connection began, up to the end of the last DATA frame. Replies to control frames, which a
+    /// peer can have for nothing, do not let it grow.
+    pub fn sent_data(&self) -> u64 {
+        self.output.begin().min(self.data_end)
     }
 
     /// Resets a stream after an error of the peer (RFC 9113 section 5.4.2).

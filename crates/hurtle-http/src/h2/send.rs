@@ -138,6 +138,7 @@ impl Connection {
         self.flood.sent_frame();
         self.output.gather(|out| out.extend_from_slice(&head.bytes()));
         self.output.push(data);
+        self.data_end = self.output.end();
     }
 
     fn write_block<'f>(

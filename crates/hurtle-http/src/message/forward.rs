@@ -193,6 +193,22 @@ fn write_end_to_end<'a>(
     }
 }
 
+/// Returns the scheme that the client used, `http` or `https`, if the peer is a trusted proxy that
+/// reports it in fields of this family. `client` is the address that it reports.
+pub fn reported_scheme<'a>(
+    request: &RequestHead<'a>,
+    family: Family,
+    client: Option<IpAddr>,
+) -> Option<&'a [u8]> {
+    let (mut trusted, mut passed_on) = (TrustedFields::default(), Vec::new());
+    for (name, value) in request.fields.iter() {
+        if let FieldClass::Forwarding(field) = classify(name) {
+            trusted.take(family, field, name, value, &mut passed_on);
+        }
+    }
+    trusted.scheme(client)
+}
+
 /// Returns the number of Max-Forwards, which OPTIONS and TRACE may have (RFC 9110 section 7.6.2).
 /// `None`: there is none, or it is malformed.
 pub fn max_forwards(request: &RequestHead<'_>) -> Option<u64> {
@@ -507,6 +523,27 @@ mod tests {
             passed("Cookie: a\r\ncookie: b\r\n", None),
             format!("Cookie: a\ncookie: b\n{OURS}")
         );
+    }
+
+    #[test]
+    fn the_scheme_is_the_one_that_the_trusted_family_reports() {
+        let rows = [
+            ("X-Forwarded-Proto: https\r\n", Some("https"), None),
+            ("Forwarded: for=198.51.100.1;proto=https\r\n", None, Some("https")),
+            ("X-Forwarded-Proto: gopher\r\n", None, None),
+            ("", None, None),
+        ];
+        for (fields, by_x, by_forwarded) in rows {
+            let head = format!("GET / HTTP/1.1\r\nHost: a\r\n{fields}\r\n");
+            let joined = Joined::default();
+            let parsed = requests::parse(head.as_bytes(), &joined, &LIMITS).unwrap();
+            let client = Some([198, 51, 100, 1].into());
+            for (family, wanted) in [(Family::XForwarded, by_x), (Family::Forwarded, by_forwarded)]
+            {
+                let reported = reported_scheme(&parsed, family, client);
+                assert_eq!(reported, wanted.map(str::as_bytes), "{family:?}: {fields}");
+            }
+        }
     }
 
     #[test]

@@ -190,7 +190,11 @@ fn a_stream_with_an_unused_share_delays_no_other() {
     let connection = &mut driver.connection;
     assert_eq!(events(connection), [], "the window is used up, and both wait");
     assert!(connection.waits_for_turn(1) && connection.waits_for_turn(3));
-    assert!(connection.sent_bytes() > 65_535);
+    assert!(connection.sent_data() > 65_535);
+    let sent = connection.sent_data();
+    connection.receive(&[0, 0, 8, 6, 0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8], 0);
+    assert_eq!(written(connection).len(), 1, "the reply to a PING");
+    assert_eq!(connection.sent_data(), sent, "a reply is no data");
     connection.receive(&window(0, 1_000), 0);
     assert_eq!(events(connection), [Event::Writable(1)]);
     // The stream has a share but no data yet, so the other one gets its turn.

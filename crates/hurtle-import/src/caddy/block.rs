@@ -116,10 +116,14 @@ fn merge_php(items: &mut Vec<Item<'_>>, report: &mut Report) {
             "files beside scripts have no settings of their own: write scripts and files into a `handle` each",
         );
     }
-    let before = items.len();
+    let is_served = |item: &Item<'_>| item.matcher.is_none() || item.matcher == matcher;
+    let has_files = items.iter().any(|item| item.name() == "file_server" && is_served(item));
     items.retain(|item| item.name() != "file_server" || item.matcher != matcher);
-    if items.len() == before {
-        report.remark(d, "files beside the scripts are served, too");
+    if !has_files {
+        report.refuse(
+            d,
+            "the mount of scripts serves files, too, and here Caddy does not: write file_server beside it, with the same matcher",
+        );
     }
 }
 

@@ -199,7 +199,8 @@ impl Matcher {
         if inner.file.is_some() {
             return Err("a file is one condition of several".to_owned());
         }
-        let Value::Table(table) = inner.table()? else {
+        // In any case of letters, as Caddy compares paths: an exception may be a guard's.
+        let Value::Table(table) = inner.in_any_case()?.table()? else {
             return Err("it has no condition".to_owned());
         };
         match self.others.get_mut("not") {

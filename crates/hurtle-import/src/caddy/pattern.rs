@@ -29,8 +29,14 @@ pub(super) fn pattern(path: &str) -> Result<String, String> {
     if rest.contains('*') && (!begin.is_empty() || !end.is_empty()) {
         return Err(format!("a * in the middle and at an end of {path}"));
     }
-    // A pattern of the last segment is as much as the end of the path.
-    let begin = if begin == "**" && end.is_empty() && !rest.contains('/') { "*" } else { begin };
+    let begin = match (begin, end) {
+        _ if rest.contains('/') => begin,
+        // A pattern of the last segment is as much as the end of the path.
+        ("**", "") => "*",
+        // One without a slash would be of the last segment alone.
+        ("**", "**") => "/**",
+        _ => begin,
+    };
     Ok(format!("{begin}{rest}{end}"))
 }
 

@@ -11,6 +11,10 @@ pub(super) fn without(text: &str) -> String {
     let mut rest = text;
     while let Some((before, after)) = rest.split_once("(?!") {
         let Some((texts, tail)) = after.split_once(')') else { return text.to_owned() };
+        let is_class = |pair: &[u8]| pair[0] == b'\\' && pair[1].is_ascii_alphanumeric();
+        if texts.as_bytes().windows(2).any(is_class) {
+            return text.to_owned();
+        }
         let texts: Vec<String> = texts.split('|').map(|one| one.replace('\\', "")).collect();
         let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_/".contains(c);
         let count: usize = texts.iter().map(String::len).sum();
@@ -74,5 +78,8 @@ mod tests {
             assert_eq!(found, Ok(expected), "{text} {path}");
         }
         assert_eq!(without("a(?!b)c"), "a(?!b)c");
+        // Regression: a class was read as a letter.
+        assert_eq!(without(r"a(?!\d)"), r"a(?!\d)");
+        assert_eq!(without(r"a(?!x|\w)"), r"a(?!x|\w)");
     }
 }

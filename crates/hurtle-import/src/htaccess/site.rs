@@ -244,12 +244,27 @@ fn guarded<'s, 'd: 's>(
         let all = own.within(rules);
         let Some(at) = section.at else { continue };
         let mut matched = toml::Table::new();
-        let index = serving::index(parts);
+        let access = match all.access() {
+            Ok(access) => access,
+            Err(needs) => {
+                report.refuse(at, needs);
+                continue;
+            }
+        };
         if let Some(files) = &section.files {
-            let text = match index.iter().any(|name| files.has(name)) {
-                true => format!("{}|/$", files.closing),
-                false => files.closing.clone(),
-            };
+            let mut text = files.closing.clone();
+            let has_index = serving::index(parts).iter().any(|name| files.has(name));
+            // Apache asks the rules around it for the directory first, then these for its index.
+            let is_open_around = rules.access().is_ok_and(|around| around.is_open());
+            if has_index && (access.is_closed || is_open_around) {
+                text.push_str("|/$");
+            } else if has_index && !access.is_open() {
+                report.refuse(
+                    at,
+                    "it is for the page of a directory, too, for which other rules hold before",
+                );
+                continue;
+            }
             matched.insert("regex".to_owned(), Value::from(text));
             let front = parts
                 .front
@@ -277,13 +292,6 @@ fn guarded<'s, 'd: 's>(
         }
         matched.extend(negated.map(|not| ("not".to_owned(), Value::Table(not))));
         let place = vec![("match".to_owned(), Value::Table(matched))];
-        let access = match all.access() {
-            Ok(access) => access,
-            Err(needs) => {
-                report.refuse(at, needs);
-                continue;
-            }
-        };
         let made = if access.is_closed {
             refusal(place, 403)
         } else {

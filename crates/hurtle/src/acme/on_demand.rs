@@ -12,7 +12,7 @@ use hashbrown::HashMap;
 
 use super::ask::{Asker, Verdict};
 use super::{Acme, CHECK_SECS, Job, LOCKED_SECS, now};
-use crate::config::{Config, HostName, OnDemand, RequestRate, Site};
+use crate::config::{Config, HostName, Listen, OnDemand, RequestRate, Site};
 use crate::rt::{self, Permits};
 use crate::tls::{Automatic, NameRequest};
 
@@ -225,25 +225,24 @@ impl NameOrders {
     /// Renews a certificate if it is due, or drops it. Returns when to check it again.
     async fn renew(&self, acme: &mut Acme, job: &mut Job) -> u64 {
         let later = now() + CHECK_SECS;
-        let Some(settings) = site_of(&self.sites, &job.name).and_then(on_demand) else {
+        let asked = settings_of(&self.sites, &job.name);
+        if asked.is_empty() {
             return later;
-        };
+        }
         // A handshake orders another one in place of an unusable one.
         let Ok((Some(current), due)) = acme.plan(job).await else { return later };
         if due <= now() {
-            match self.asker.ask(&settings.ask, &job.name).await {
+            match self.ask_each(&asked, &job.name).await {
                 Verdict::Allowed => {
                     self.order(job).await;
                 }
                 Verdict::Refused => {
-                    tracing::info!("{}: {} refuses it; dropped", job.name, settings.ask);
                     self.automatic.remove(&job.name);
                     acme.storage.remove(&job.name);
                     return later;
                 }
                 Verdict::Undecided(reason) => {
-                    let (name, url) = (&job.name, &settings.ask);
-                    self.log(&format!("{name}: its renewal waits: {url}: {reason}"));
+                    self.log(&format!("{}: its renewal waits: {reason}", job.name));
                     return later;
                 }
             }
@@ -256,13 +255,46 @@ impl NameOrders {
     }
 }
 
+impl NameOrders {
+    /// Asks the servers of all sites that serve a name: it is refused if all refuse it.
+    async fn ask_each(&self, asked: &[&OnDemand], name: &str) -> Verdict {
+        let mut undecided = None;
+        for settings in asked {
+            match self.asker.ask(&settings.ask, name).await {
+                Verdict::Allowed => return Verdict::Allowed,
+                Verdict::Refused => tracing::info!("{name}: {} refuses it", settings.ask),
+                Verdict::Undecided(reason) => {
+                    undecided = Some(format!("{}: {reason}", settings.ask));
+                }
+            }
+        }
+        undecided.map_or(Verdict::Refused, Verdict::Undecided)
+    }
+}
+
 fn on_demand(site: &Site) -> Option<&OnDemand> {
     site.tls.as_ref()?.on_demand()
 }
 
-/// Returns the site that serves a name, as `site::names` chooses it: by an exact name, the longest
-/// wildcard, or the default site.
-fn site_of<'a>(sites: &'a [Site], name: &str) -> Option<&'a Site> {
+/// Returns the settings of the sites that serve a name at any listener.
+fn settings_of<'a>(sites: &'a [Site], name: &str) -> Vec<&'a OnDemand> {
+    let listeners = sites.iter().flat_map(|site| &site.listen).map(Some);
+    let serving = listeners.chain([None]).filter_map(|listen| site_of(sites, listen, name));
+    let mut settings: Vec<&OnDemand> = Vec::new();
+    for one in serving.filter_map(on_demand) {
+        if !settings.contains(&one) {
+            settings.push(one);
+        }
+    }
+    settings
+}
+
+/// Returns the site that serves a name at a listener, as `site::names` chooses it: by an exact
+/// name, the longest wildcard, or the default site; those of the listener precede those of all.
+fn site_of<'a>(sites: &'a [Site], listen: Option<&Listen>, name: &str) -> Option<&'a Site> {
+    let is_own = |site: &&Site| listen.is_some_and(|listen| site.listen.contains(listen));
+    let of_all = sites.iter().filter(|site| site.listen.is_empty());
+    let sites: Vec<&Site> = sites.iter().filter(is_own).chain(of_all).collect();
     let rank = |host: &HostName| match host {
         HostName::Exact(_) => (2, 0),
         HostName::Wildcard(suffix) => (1, suffix.len()),
@@ -272,8 +304,10 @@ fn site_of<'a>(sites: &'a [Site], name: &str) -> Option<&'a Site> {
         let matching = site.hosts.iter().filter(|host| host.matches(name.as_bytes()));
         Some((matching.map(rank).max()?, site))
     };
-    let named = sites.iter().filter_map(best).max_by_key(|(rank, _)| *rank);
-    named.map(|(_, site)| site).or_else(|| sites.iter().find(|site| site.default))
+    // The last of the greatest is the first in this order.
+    let named = sites.iter().rev().copied().filter_map(best).max_by_key(|(rank, _)| *rank);
+    let default = || sites.iter().copied().find(|site| site.default);
+    named.map(|(_, site)| site).or_else(default)
 }
 
 /// The sites whose names decide about those on demand.
@@ -285,6 +319,7 @@ pub(super) fn sites(config: &Config) -> Vec<Site> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::{CertificateSource, Tls};
 
     fn site(hosts: &[HostName], default: bool) -> Site {
         let config = Config::for_directory("/nonexistent".into());
@@ -312,8 +347,30 @@ mod tests {
             ("another name", "x.test", 0),
         ];
         for (sentence, name, expected) in table {
-            let found = site_of(&sites, name).map(|found| found.hosts.clone());
+            let found = site_of(&sites, None, name).map(|found| found.hosts.clone());
             assert_eq!(found.as_ref(), Some(&sites[expected].hosts), "{sentence}");
         }
+    }
+
+    /// Regression: the default of one listener hid that of another, whose names were never renewed.
+    #[test]
+    fn the_sites_of_each_listener_decide_about_a_name() {
+        let at = |port: u16| Listen::Tcp(([127, 0, 0, 1], port).into());
+        let on_demand = |site: Site, ask: &str| {
+            let settings = OnDemand { ask: ask.to_owned(), ..OnDemand::default() };
+            let source = CertificateSource::OnDemand(settings);
+            Site { tls: Some(Tls { source, ..Tls::default() }), ..site }
+        };
+        let inner = Site { listen: vec![at(8081)], ..site(&[], true) };
+        let public = on_demand(site(&[], true), "http://127.0.0.1:1/public");
+        let own = on_demand(site(&[], true), "http://127.0.0.1:1/own");
+        let own = Site { listen: vec![at(8443)], ..own };
+        let asked = |sites: &[Site]| {
+            let all = settings_of(sites, "shop.test").into_iter();
+            all.map(|settings| settings.ask.clone()).collect::<Vec<_>>()
+        };
+        assert_eq!(asked(&[inner.clone(), public.clone()]), ["http://127.0.0.1:1/public"]);
+        assert_eq!(asked(&[inner.clone(), public, own]).len(), 2, "both may want it");
+        assert_eq!(asked(&[inner]), [""; 0]);
     }
 }

@@ -8,7 +8,7 @@ use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use instant_acme::{
     Account, AuthorizationHandle, AuthorizationStatus, ChallengeStatus, ChallengeType, Error,
-    Identifier, NewOrder, Order, OrderStatus, RetryPolicy,
+    Identifier, NewOrder, Order, OrderStatus, Problem, RetryPolicy,
 };
 use rcgen::{CertificateParams, DistinguishedName, KeyPair};
 
@@ -36,6 +36,8 @@ const TRIES: usize = 3;
 /// Tries of an attempt whose nonce is refused; instant-acme retries each request, too.
 const NONCE_TRIES: usize = 5;
 const BAD_NONCE: &str = "urn:ietf:params:acme:error:badNonce";
+const RATE_LIMITED: &str = "urn:ietf:params:acme:error:rateLimited";
+const SERVER_INTERNAL: &str = "urn:ietf:params:acme:error:serverInternal";
 
 /// The certificate to order.
 pub(super) struct CertificateRequest<'a> {
@@ -116,23 +118,33 @@ async fn resume(
     record: &mut Record,
     storage: &Storage,
 ) -> Result<Option<(Order, KeyPair)>, String> {
-    let open = record.order.take().filter(|open| open.directory == authority.directory);
-    let Some(open) = open else { return Ok(None) };
-    let Ok(key) = KeyPair::from_pem(&open.key) else { return Ok(None) };
+    let known = record.order.clone().filter(|open| open.directory == authority.directory);
+    let with_key = known.and_then(|open| Some((KeyPair::from_pem(&open.key).ok()?, open.url)));
+    let Some((key, url)) = with_key else {
+        record.order = None;
+        return Ok(None);
+    };
+    // Until the authority has told its state, the order stays in the record: another one in its
+    // place counts against the authority's limits.
     let account = authority.account(storage).await?;
-    match account.order(open.url.clone()).await {
+    match account.order(url).await {
         Ok(mut order) => {
-            let is_alive = order.state().status != OrderStatus::Invalid;
-            record.order = is_alive.then_some(open);
-            Ok(is_alive.then_some((order, key)))
+            if order.state().status != OrderStatus::Invalid {
+                return Ok(Some((order, key)));
+            }
         }
         // It has expired.
-        Err(Error::Api(problem)) if problem.r#type.as_deref() != Some(BAD_NONCE) => Ok(None),
-        Err(e) => {
-            record.order = Some(open);
-            Err(reason(&e))
-        }
+        Err(Error::Api(problem)) if !is_passing(&problem) => {}
+        Err(e) => return Err(reason(&e)),
     }
+    record.order = None;
+    Ok(None)
+}
+
+/// Returns whether a problem says nothing about the order (RFC 8555 section 6.7).
+fn is_passing(problem: &Problem) -> bool {
+    let kinds = [BAD_NONCE, RATE_LIMITED, SERVER_INTERNAL];
+    problem.r#type.as_deref().is_some_and(|kind| kinds.contains(&kind))
 }
 
 async fn create(
@@ -330,5 +342,37 @@ async fn refusal(order: &mut Order, kinds: &[ChallengeKind]) -> String {
     match reasons.is_empty() {
         true => "validation failed; no reason given".to_owned(),
         false => format!("validation failed: {}", reasons.join("; ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::check;
+
+    /// Regression: an order was forgotten when its authority could not be reached, and made again.
+    #[test]
+    fn an_order_is_kept_while_its_authority_does_not_answer() {
+        let storage = std::env::temp_dir().join(format!("hurtle-order-{}", std::process::id()));
+        let directory = "https://127.0.0.1:1/directory";
+        let text = format!(
+            "listen = \"127.0.0.1:80\"\nlisten_tls = \"127.0.0.1:443\"\n\
+             [acme]\naccept_terms = true\nstorage = {storage:?}\n\
+             [[acme.authority]]\ndirectory = \"{directory}\"\n\
+             [[site]]\nhosts = \"a.example\"\ntls = {{ certificate = \"auto\" }}\n\
+             [[site.mount]]\nrespond = \"\"\n"
+        );
+        let config = check(&text, std::path::Path::new("/etc/hurtle.toml")).unwrap();
+        let acme = config.acme.unwrap();
+        let mut authority = Authority::load(&acme.authorities[0], &acme).unwrap();
+        let key = KeyPair::generate().unwrap().serialize_pem();
+        let open = OpenOrder { directory: directory.to_owned(), url: directory.to_owned(), key };
+        let mut record = Record { order: Some(open.clone()), ..Record::default() };
+        let opened = Storage::open(&storage).unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let resumed = runtime.block_on(resume(&mut authority, &mut record, &opened));
+        assert!(resumed.is_err(), "the authority cannot be reached");
+        assert_eq!(record.order, Some(open));
+        std::fs::remove_dir_all(&storage).unwrap();
     }
 }

@@ -19,6 +19,8 @@ pub struct Arrival {
     pub secure: bool,
     /// Path and query as sent by the client. The request's own URI is relative to the mount.
     pub original: PathAndQuery,
+    /// `true`: the client uses `https`, at this server or at a trusted proxy that reports it.
+    pub is_https: bool,
     pub(crate) home: Arc<Home>,
 }
 

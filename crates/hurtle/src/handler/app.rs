@@ -76,9 +76,10 @@ impl App {
         &self,
         client: Option<IpAddr>,
         secure: bool,
+        is_https: bool,
         original: PathAndQuery,
     ) -> Arrival {
-        Arrival { client, secure, original, home: Arc::clone(&self.home) }
+        Arrival { client, secure, original, is_https, home: Arc::clone(&self.home) }
     }
 
     /// Starts a request. The service runs only when the result is polled.

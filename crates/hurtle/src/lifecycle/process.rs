@@ -20,6 +20,7 @@ use crate::config::{Config, Listen};
 use crate::observe::ErrorLogHandle;
 use crate::server::predecessor::Predecessor;
 use crate::server::{AccessLogHandle, Running, Server, running};
+use crate::sockets;
 use crate::sockets::activation::{self, Passed, StoredListeners};
 use crate::sys;
 use crate::users::switch_user;
@@ -49,6 +50,8 @@ pub type LoadConfig = Arc<dyn Fn() -> Result<Config, Vec<String>> + Send + Sync>
 /// The server cannot start, or a worker failed.
 pub fn run(launch: Launch, process: ProcessConfig, errors: &ErrorLogHandle) -> io::Result<()> {
     let ProcessConfig { config, any_port, file, watch, load } = process;
+    let config = of_this_system(config);
+    let load: LoadConfig = Arc::new(move || load().map(of_this_system));
     let Launch { passed, mut launcher, sandbox } = launch;
     sandbox.log();
     warn_about_backlog(&config);
@@ -140,6 +143,17 @@ pub fn run(launch: Launch, process: ProcessConfig, errors: &ErrorLogHandle) -> i
         socket_files.remove();
     }
     outcome
+}
+
+/// Leaves out the IPv6 addresses beside IPv4 ones if the system has no IPv6. With a failure
+/// instead, the packaged configurations would start on some systems only.
+fn of_this_system(mut config: Config) -> Config {
+    if !sockets::has_ipv6() {
+        for listen in config.remove_ipv6_beside_ipv4() {
+            tracing::warn!("does not listen on {listen}, because this system has no IPv6");
+        }
+    }
+    config
 }
 
 /// Opens the sockets of the server: those of the process that it replaces, those that the service

@@ -12,7 +12,7 @@ use tokio::sync::mpsc::UnboundedSender;
 
 use super::dns_hooks;
 use super::handover::HeldSockets;
-use crate::config::{Config, HostName, Listen, OnDemand, Site};
+use crate::config::{CertificateFiles, Config, HostName, Listen, OnDemand, Site, Tls};
 use crate::observe;
 use crate::server::accept::BoundListener;
 use crate::server::accepting::ListenerChanges;
@@ -83,7 +83,7 @@ impl Reloader {
         let before = self.services.settings();
         self.check(&config).map_err(|e| vec![e.to_string()])?;
         let orders_change =
-            config.acme != before.config.acme || automatic(&config) != automatic(&before.config);
+            config.acme != before.config.acme || ordered(&config) != ordered(&before.config);
         let acme = match orders_change {
             true => acme::load(&config).map_err(|e| vec![e.to_string()])?,
             false => None,
@@ -294,20 +294,37 @@ fn cannot_listen(listen: &Listen, e: &io::Error) -> String {
     format!("cannot listen on {listen}: {e}{hint}")
 }
 
-/// The names whose certificates are ordered, and the settings of those on demand.
-fn automatic(config: &Config) -> Vec<(Vec<HostName>, bool, Option<OnDemand>)> {
-    let sites = config.sites.iter();
-    let has_on_demand =
-        |site: &Site| site.tls.as_ref().is_some_and(|tls| tls.on_demand().is_some());
-    // All names decide about those on demand.
-    let all = config.sites.iter().any(has_on_demand);
-    let sites =
-        sites.filter(|site| all || site.tls.as_ref().is_some_and(crate::config::Tls::is_automatic));
-    let of = |site: &Site| {
-        let on_demand = site.tls.as_ref().and_then(|tls| tls.on_demand().cloned());
-        (site.hosts.clone(), site.default, on_demand)
-    };
-    sites.map(of).collect()
+/// A site as far as the orders of certificates depend on it.
+#[derive(PartialEq)]
+struct OrderedSite<'a> {
+    hosts: &'a [HostName],
+    default: bool,
+    listen: &'a [Listen],
+    /// The files of its automatic certificate, which may be named after its first address.
+    files: &'a [CertificateFiles],
+    on_demand: Option<&'a OnDemand>,
+}
+
+/// Returns the sites whose certificates are ordered.
+fn ordered(config: &Config) -> Vec<OrderedSite<'_>> {
+    let on_demand = |site: &Site| site.tls.as_ref().is_some_and(|tls| tls.on_demand().is_some());
+    // All names decide about those on demand, each at its listeners.
+    let all = config.sites.iter().any(on_demand);
+    let is_automatic = |site: &Site| site.tls.as_ref().is_some_and(Tls::is_automatic);
+    let sites = config.sites.iter().filter(|site| all || is_automatic(site));
+    sites
+        .map(|site| {
+            let Site { hosts, default, listen, tls, .. } = site;
+            let files = tls.as_ref().filter(|tls| tls.is_automatic());
+            OrderedSite {
+                hosts,
+                default: *default,
+                listen: if all { listen } else { &[] },
+                files: files.map_or(&[], |tls| &tls.certificates),
+                on_demand: tls.as_ref().and_then(Tls::on_demand),
+            }
+        })
+        .collect()
 }
 
 /// Returns the names of the settings that differ and that only a start puts in force.

@@ -7,7 +7,7 @@ use super::UpstreamSnapshot;
 use super::exposition::Kind::{Counter, Gauge, Histogram};
 use super::exposition::{Family, Labels};
 
-pub(super) static REQUESTS: [Family; 20] = [
+pub(super) static REQUESTS: [Family; 21] = [
     Family {
         name: "hurtle_http_requests",
         kind: Counter,
@@ -149,6 +149,20 @@ pub(super) static REQUESTS: [Family; 20] = [
         write: |out, s| {
             for (reason, count) in &s.tls.failures {
                 out.put(&[("reason", reason)], count);
+            }
+        },
+    },
+    Family {
+        name: "hurtle_tls_certificate_not_before_seconds",
+        kind: Gauge,
+        unit: "seconds",
+        labels: &["site", "number"],
+        help: "Beginning of the validity of each certificate, as Unix time.",
+        write: |out, s| {
+            for of in &s.tls.certificates {
+                if let Some(not_before) = of.not_before {
+                    out.put(&[("site", &of.site), ("number", &of.number)], not_before);
+                }
             }
         },
     },

@@ -131,14 +131,19 @@ async fn forward_both<T: Protocol>(
     exchange: &Exchange,
     remote: impl End,
     mut received: Input,
-) -> Result<io::Result<()>, DeadlineError> {
+) -> Result<Result<(), CarryError>, DeadlineError> {
     let Connection { io, input, watch, worker, slot, .. } = connection;
     let (to_remote, to_client) = (Cell::new(0), &exchange.sent.moved);
     let (client, hold) = (ClientEnd::of(&*io), Hold::new(0, &exchange.sent));
-    let both = rt::try_both(
-        carry(&client, input, &remote, &to_remote, None),
-        carry(&remote, &mut received, &client, to_client, hold.as_deref()),
-    );
+    let sending = async {
+        match carry(&client, input, &remote, &to_remote, None).await {
+            // It reads no more, but its last bytes may be on their way.
+            Err(CarryError::NotTaken) => Ok(()),
+            ended => ended,
+        }
+    };
+    let receiving = carry(&remote, &mut received, &client, to_client, hold.as_deref());
+    let both = rt::try_both(sending, receiving);
     let (mut last_moved, mut by_ms) = (None, 0);
     let due = || {
         slot.update(worker);
@@ -268,6 +273,14 @@ impl<T: Protocol> End for ClientEnd<'_, T> {
     }
 }
 
+/// Why one direction of a tunnel has failed.
+enum CarryError {
+    /// The sender failed.
+    NotGiven,
+    /// The receiver takes no more.
+    NotTaken,
+}
+
 /// Copies bytes one way until the sender's end, then closes that direction of the receiver. `hold`:
 /// the rate limit of the receiver.
 async fn carry(
@@ -276,7 +289,7 @@ async fn carry(
     to: &impl End,
     moved: &Cell<u64>,
     hold: Option<&Hold<'_>>,
-) -> io::Result<()> {
+) -> Result<(), CarryError> {
     let (mut queue, mut turn_bytes) = (SendQueue::default(), 0);
     loop {
         let mut len = input.bytes().len();
@@ -286,21 +299,22 @@ async fn carry(
         }
         queue.push(input.take(len));
         while !queue.is_empty() {
-            let n = poll_fn(|cx| to.poll_send(cx, &mut queue)).await?;
-            if n == 0 {
-                return Err(io::ErrorKind::WriteZero.into());
-            }
+            let sent = poll_fn(|cx| to.poll_send(cx, &mut queue)).await;
+            let n = sent.ok().filter(|n| *n > 0).ok_or(CarryError::NotTaken)?;
             moved.set(moved.get() + n as u64);
             turn_bytes += n;
         }
-        poll_fn(|cx| to.poll_flush(cx)).await?;
+        poll_fn(|cx| to.poll_flush(cx)).await.map_err(|_| CarryError::NotTaken)?;
         if turn_bytes >= TURN_BYTES {
             turn_bytes = 0;
             rt::give_way().await;
         }
-        if input.bytes().is_empty() && poll_fn(|cx| from.poll_fill(cx, input)).await? == 0 {
-            to.finish();
-            return Ok(());
+        if input.bytes().is_empty() {
+            let filled = poll_fn(|cx| from.poll_fill(cx, input)).await;
+            if filled.map_err(|_| CarryError::NotGiven)? == 0 {
+                to.finish();
+                return Ok(());
+            }
         }
     }
 }

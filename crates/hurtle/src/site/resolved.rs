@@ -8,9 +8,10 @@ use std::sync::Arc;
 
 use http::StatusCode;
 use hurtle_http::request::RequestHead;
-use hurtle_http::semantics::target::decoded;
+use hurtle_http::semantics::target::{decoded, read_leniently};
 
 use super::route::Routing;
+use super::slashes::passes_path_on;
 use super::{Gate, MountRef, Route, Site, Sites, Visitor};
 use crate::answer::Answer;
 use crate::auth::PasswordGate;
@@ -184,7 +185,8 @@ impl<'a> Resolved<'a> {
     }
 
     /// Returns the request with the mount that responds to an error: one with a name, or that of a
-    /// page's path; `None`: there is no such mount, or it is the named one that has the error.
+    /// page's path; `None`: there is no such mount, or it is the named one that has the error, or
+    /// it could take the path for another one.
     pub(crate) fn after_error(&self, page: &ErrorPage) -> Option<Resolved<'a>> {
         let (mount, path, query) = match &page.to {
             ErrorTarget::Page(page) => {
@@ -194,7 +196,8 @@ impl<'a> Resolved<'a> {
             }
             ErrorTarget::Mount(name) => {
                 let mount = self.site.mount_with_name(&format!("@{name}"))?;
-                if self.mount().is_some_and(|(failed, _)| failed.is(&mount)) {
+                let is_same = self.mount().is_some_and(|(failed, _)| failed.is(&mount));
+                if is_same || passes_path_on(&mount) && !self.is_read_alike() {
                     return None;
                 }
                 let query = match self.route() {
@@ -206,6 +209,19 @@ impl<'a> Resolved<'a> {
         };
         let route = Route::Mount { path: path.into(), query, mount, rules: Vec::new() };
         Some(Resolved { route: OnceCell::from(Some(route)), is_error: true, ..*self })
+    }
+
+    /// Returns whether all servers read the path alike, so that none takes it for that of a mount
+    /// whose gates were not passed.
+    fn is_read_alike(&self) -> bool {
+        let (head, is_tls) = (self.head, self.is_tls);
+        let request = MatchedRequest { head, client: None, peer: None, is_tls };
+        match self.route() {
+            Some(route @ Route::Mount { .. }) => self.site.check_readings(route, &request).is_ok(),
+            _ => self.target().is_some_and(|(sent, _)| {
+                decoded(sent).is_ok_and(|path| matches!(read_leniently(&path), Ok(None)))
+            }),
+        }
     }
 
     /// Returns the edits of the response: those of the path's mount, or of the site if it responds

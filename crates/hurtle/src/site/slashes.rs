@@ -11,7 +11,7 @@ use http::StatusCode;
 use hurtle_http::semantics::target::{self, PathError};
 
 use super::route::RoutedTarget;
-use super::{Route, Site};
+use super::{MountRef, Route, Site};
 use crate::answer::Answer;
 use crate::config::MatchedRequest;
 use crate::handler::Handler;
@@ -54,16 +54,28 @@ impl Site {
         route: Route<'a>,
         request: &MatchedRequest<'_>,
     ) -> Route<'a> {
-        let Route::Mount { path, mount, rules, .. } = &route else { return route };
-        // Another mount may get the request, which interprets the path itself.
-        if !reads_path(mount.handler()) && !mount.hands_on() {
-            return route;
+        match &route {
+            Route::Mount { mount, .. } if !passes_path_on(mount) => return route,
+            Route::Answer(..) => return route,
+            Route::Mount { .. } => {}
         }
-        let other = match target::read_leniently(path) {
-            Ok(None) => return route,
-            Ok(Some(other)) => other,
-            Err(bad) => return refuse(bad),
-        };
+        match self.check_readings(&route, request) {
+            Ok(()) => route,
+            Err(bad) => refuse(bad),
+        }
+    }
+
+    /// Checks that servers which read the path of a route differently would find the same mount.
+    ///
+    /// # Errors
+    /// They would find another mount, or a dot segment.
+    pub(super) fn check_readings(
+        &self,
+        route: &Route<'_>,
+        request: &MatchedRequest<'_>,
+    ) -> Result<(), PathError> {
+        let Route::Mount { path, mount, rules, .. } = route else { return Ok(()) };
+        let Some(other) = target::read_leniently(path)? else { return Ok(()) };
         // A path that a rule has changed meets no rule again.
         let found = match rules.is_empty() {
             true => self.route_decoded(other.clone().into(), request),
@@ -74,10 +86,16 @@ impl Site {
             }
         };
         match &found {
-            Route::Mount { path, mount: found, .. } if **path == other && mount.is(found) => route,
-            _ => refuse(PathError::Ambiguous),
+            Route::Mount { path, mount: found, .. } if **path == other && mount.is(found) => Ok(()),
+            _ => Err(PathError::Ambiguous),
         }
     }
+}
+
+/// Returns whether the mount's handler, or another one to which it hands requests on, interprets
+/// the path itself.
+pub(super) fn passes_path_on(mount: &MountRef<'_>) -> bool {
+    reads_path(mount.handler()) || mount.hands_on()
 }
 
 fn refuse<'a>(bad: PathError) -> Route<'a> {

@@ -9,6 +9,8 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net as unix;
 use std::path::Path;
 
+use rustix::io::Errno;
+
 use crate::config::Listen;
 use crate::sys;
 
@@ -68,6 +70,12 @@ impl Listener {
             Listener::Unix(_) => configured.clone(),
         }
     }
+}
+
+/// Returns `false` on a system without IPv6, such as Linux with `ipv6.disable=1`.
+pub(crate) fn has_ipv6() -> bool {
+    let socket = socket2::Socket::new(socket2::Domain::IPV6, socket2::Type::STREAM, None);
+    !socket.is_err_and(|e| Errno::from_io_error(&e) == Some(Errno::AFNOSUPPORT))
 }
 
 /// Binds an address for `count` workers; returns one listener for each.

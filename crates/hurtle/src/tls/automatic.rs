@@ -11,7 +11,7 @@ use hashbrown::HashMap;
 use rustls::pki_types::UnixTime;
 use rustls::sign::CertifiedKey;
 
-use super::certificate::IssuedCertificate;
+use super::certificate::{IssuedCertificate, Validity};
 use crate::config::{HostName, OnDemand};
 use crate::rt::{Bell, oneshot};
 
@@ -63,8 +63,8 @@ struct Names {
 struct Issued {
     key: Arc<CertifiedKey>,
     site: String,
-    /// End of the validity and time of the renewal, in seconds since 1970.
-    until: u64,
+    valid: Validity,
+    /// Time of the renewal, in seconds since 1970.
     renewal: u64,
     used: u64,
 }
@@ -83,8 +83,9 @@ pub struct NameRequest {
 /// Certificates on demand of a site.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct OnDemandFigures {
-    /// The first expiry and the first renewal among those in memory, in seconds since 1970.
-    pub(super) not_after: Option<u64>,
+    /// Validity of the one in memory that expires first.
+    pub(super) valid: Option<Validity>,
+    /// The first renewal among those in memory, in seconds since 1970.
     pub(super) renewal: Option<u64>,
 }
 
@@ -182,8 +183,8 @@ impl Automatic {
         let mut names = self.names();
         names.evict();
         names.uses += 1;
-        let (used, until) = (names.uses, issued.valid.until);
-        let issued = Issued { key: Arc::new(key), site: site.to_owned(), until, renewal, used };
+        let (used, valid) = (names.uses, issued.valid);
+        let issued = Issued { key: Arc::new(key), site: site.to_owned(), valid, renewal, used };
         names.issued.insert(name.to_owned(), issued);
         true
     }
@@ -225,10 +226,10 @@ impl Automatic {
         let now = UnixTime::now().as_secs();
         let names = self.names();
         // Nobody misses an expired one: a handshake orders another.
-        let counts = |issued: &&Issued| issued.site == site && now < issued.until;
+        let counts = |issued: &&Issued| issued.site == site && now < issued.valid.until;
         let of_site = || names.issued.values().filter(counts);
         OnDemandFigures {
-            not_after: of_site().map(|issued| issued.until).min(),
+            valid: of_site().map(|issued| issued.valid).min_by_key(|valid| valid.until),
             renewal: of_site().map(|issued| issued.renewal).min(),
         }
     }
@@ -242,7 +243,7 @@ impl Automatic {
 impl Names {
     fn certificate(&mut self, name: &str, now: u64) -> Option<Arc<CertifiedKey>> {
         self.uses += 1;
-        let issued = self.issued.get_mut(name).filter(|issued| now < issued.until)?;
+        let issued = self.issued.get_mut(name).filter(|issued| now < issued.valid.until)?;
         issued.used = self.uses;
         Some(Arc::clone(&issued.key))
     }
@@ -373,7 +374,8 @@ mod tests {
             let key = Arc::clone(&names.issued["a.test"].key);
             for number in 0..ISSUED_MAX as u64 {
                 let (key, site) = (Arc::clone(&key), String::new());
-                let issued = Issued { key, site, until: u64::MAX, renewal: 0, used: number };
+                let valid = Validity { from: 0, until: u64::MAX };
+                let issued = Issued { key, site, valid, renewal: 0, used: number };
                 names.issued.insert(format!("{number}.test"), issued);
             }
             names.uses = ISSUED_MAX as u64;

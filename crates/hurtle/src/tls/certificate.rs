@@ -19,6 +19,13 @@ pub struct Validity {
     pub until: u64,
 }
 
+impl Validity {
+    pub(super) fn of(leaf: &CertificateDer<'_>) -> Option<Validity> {
+        let (from, until) = (pem::not_before(leaf)?, pem::not_after(leaf)?);
+        Some(Validity { from: from.as_secs(), until: until.as_secs() })
+    }
+}
+
 /// The identifier of a certificate for its authority's renewal information (RFC 9773 section 4.1).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CertificateId {
@@ -67,15 +74,14 @@ impl IssuedCertificate {
             .map_err(|e| format!("certificate and key do not belong together: {e}"))?;
         let parsed = EndEntityCert::try_from(&leaf);
         let parsed = parsed.map_err(|e| format!("it is not a server certificate: {e}"))?;
-        let valid = pem::not_before(&leaf).zip(pem::not_after(&leaf));
-        let (from, until) = valid.ok_or("its validity period cannot be read")?;
+        let valid = Validity::of(&leaf).ok_or("its validity period cannot be read")?;
         let id = issuer_key(&leaf).map(|issuer_key| CertificateId {
             issuer_key: issuer_key.to_vec(),
             serial: parsed.serial().to_vec(),
         });
         let missing = hosts.iter().filter(|host| !pem::covers(&parsed, host));
         let issued = IssuedCertificate {
-            valid: Validity { from: from.as_secs(), until: until.as_secs() },
+            valid,
             id,
             missing_names: missing.map(ToString::to_string).collect(),
             der: leaf.to_vec(),

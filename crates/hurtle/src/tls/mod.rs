@@ -354,11 +354,11 @@ impl Entry {
     fn snapshot(&self, automatic: &Automatic) -> Vec<CertificateSnapshot> {
         let Some(tls) = &self.site.tls else { return Vec::new() };
         let files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut first_end = None;
+        let mut of_first = None;
         let (source, renewal) = match &tls.source {
             CertificateSource::OnDemand(_) => {
                 let of_site = automatic.figures(&self.name);
-                first_end = of_site.not_after;
+                of_first = of_site.valid;
                 ("on-demand", of_site.renewal)
             }
             CertificateSource::Files => ("files", None),
@@ -368,17 +368,18 @@ impl Entry {
             }
             CertificateSource::Local(_) => ("local", Some(files.local_renewal())),
         };
-        let ends = files.loaded.as_ref().map(SiteConfig::ends).unwrap_or_default();
-        let mut ends: Vec<_> = ends.into_iter().map(Some).collect();
-        if ends.is_empty() {
+        let valid = files.loaded.as_ref().map(SiteConfig::validities).unwrap_or_default();
+        let mut valid: Vec<_> = valid.into_iter().map(Some).collect();
+        if valid.is_empty() {
             // Not issued yet, or on demand.
-            ends.push(first_end);
+            valid.push(of_first);
         }
-        let of = |(number, not_after)| {
+        let of = |(number, valid): (_, Option<Validity>)| {
             let (site, source) = (self.name.clone(), source.into());
-            CertificateSnapshot { site, number, source, not_after, renewal }
+            let (not_before, not_after) = (valid.map(|it| it.from), valid.map(|it| it.until));
+            CertificateSnapshot { site, number, source, not_before, not_after, renewal }
         };
-        ends.into_iter().enumerate().map(of).collect()
+        valid.into_iter().enumerate().map(of).collect()
     }
 
     fn warnings(&self) -> Vec<String> {

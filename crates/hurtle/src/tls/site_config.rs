@@ -155,10 +155,10 @@ impl SiteConfig {
         self.revocation_lists.iter().filter_map(|list| list.warning(now)).collect()
     }
 
-    /// Returns the end of each certificate's validity, in seconds since 1970.
-    pub(super) fn ends(&self) -> Vec<u64> {
-        let ends = self.resolver.keys.iter().filter_map(|key| key.cert.first());
-        ends.filter_map(pem::not_after).map(|end| end.as_secs()).collect()
+    /// Returns the validity period of each certificate.
+    pub(super) fn validities(&self) -> Vec<Validity> {
+        let leaves = self.resolver.keys.iter().filter_map(|key| key.cert.first());
+        leaves.filter_map(Validity::of).collect()
     }
 
     /// Describes the certificates that expire within `EXPIRING_SECS`; `now` is in seconds since
@@ -173,11 +173,9 @@ impl SiteConfig {
         self.resolver.keys.iter().zip(&self.files).filter_map(describe).collect()
     }
 
-    /// Validity period of the first certificate, in seconds since 1970.
+    /// Returns the validity period of the first certificate.
     pub(super) fn validity(&self) -> Option<Validity> {
-        let leaf = self.resolver.keys.first()?.cert.first()?;
-        let (from, until) = (pem::not_before(leaf)?, pem::not_after(leaf)?);
-        Some(Validity { from: from.as_secs(), until: until.as_secs() })
+        Validity::of(self.resolver.keys.first()?.cert.first()?)
     }
 
     /// Describes the certificates and the revocation lists, one line each.

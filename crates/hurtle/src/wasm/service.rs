@@ -33,7 +33,7 @@ impl Service<Request<RequestBody>> for WasmService {
 
     fn call(&mut self, mut request: Request<RequestBody>) -> Self::Future {
         if let Some(arrival) = request.extensions_mut().remove::<Arrival>() {
-            let scheme = if arrival.secure { Scheme::HTTPS } else { Scheme::HTTP };
+            let scheme = if arrival.is_https { Scheme::HTTPS } else { Scheme::HTTP };
             if let Some(uri) = absolute(&request, scheme.clone()) {
                 *request.uri_mut() = uri;
             }

@@ -1,5 +1,6 @@
 //! Tests of WebSockets in mounted applications.
 
+use std::io::Write as _;
 use std::time::{Duration, Instant};
 
 use axum::Router;
@@ -34,7 +35,19 @@ async fn handle_socket(mut socket: WebSocket) {
 }
 
 fn router() -> Router {
-    Router::new().route("/ws", any(handler)).route("/plain", any(async || "plain"))
+    Router::new()
+        .route("/ws", any(handler))
+        .route("/last", any(async |ws: WebSocketUpgrade| ws.on_upgrade(say_and_leave)))
+        .route("/plain", any(async || "plain"))
+}
+
+/// Length of the last message of `say_and_leave`: more than a pipe in memory holds.
+const LAST_BYTES: usize = 300_000;
+
+/// Reads one message, answers it, and reads nothing else.
+async fn say_and_leave(mut socket: WebSocket) {
+    let _ = socket.recv().await;
+    let _ = socket.send(vec![b'x'; LAST_BYTES].into()).await;
 }
 
 /// The key of the example in RFC 6455 1.2.
@@ -86,6 +99,26 @@ fn axums_websocket_echoes() {
         assert!(client.take(1_000_000) == large, "{what}: a large message");
         client.send([0x88, 0x82, 0, 0, 0, 0, 0x03, 0xe8]);
         assert_eq!(client.rest(), "", "{what}: the application is gone, and so is the connection");
+    }
+}
+
+/// Regression: the last bytes of an application were lost if the client was sending meanwhile.
+#[test]
+fn the_last_message_of_an_application_arrives_while_the_client_goes_on_sending() {
+    for (what, app) in apps() {
+        let mut client = app.connect();
+        client.send(HANDSHAKE.replace("/a/ws", "/a/last"));
+        agreed(&mut client, what);
+        let mut sending = client.stream.try_clone().unwrap();
+        let sender = std::thread::spawn(move || {
+            // The server may stop reading.
+            let _ = sending.write_all(&frame(0x82, b"hi"));
+            let _ = sending.write_all(&frame(0x82, &vec![b'y'; 4_000_000]));
+        });
+        assert_eq!(client.take(10)[..2], [0x82, 127], "{what}");
+        assert!(client.take(LAST_BYTES).iter().all(|byte| *byte == b'x'), "{what}");
+        drop(client);
+        sender.join().unwrap();
     }
 }
 

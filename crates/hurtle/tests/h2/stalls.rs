@@ -25,6 +25,28 @@ fn a_window_that_stays_closed_resets_the_stream() {
     }
 }
 
+/// Regression: frames other than DATA, also replies to PING, counted as progress.
+#[test]
+fn a_window_of_the_connection_that_stays_closed_resets_the_stream_whatever_else_is_sent() {
+    let large = "x".repeat(2_000_000);
+    let files = [("large", &*large), ("a.txt", "a")];
+    let server = Server::with(&files, |config| config.limits.write_stall = SOON);
+    let mut wire = Wire::begin(server.address, &[(4, 0x7fff_ffff)]);
+    wire.send(&get(1, "/large"));
+    for stream in (3..).step_by(2) {
+        let head = request("HEAD", "/a.txt");
+        wire.send(&frame(HEADERS, END_HEADERS | END_STREAM, stream, &head));
+        loop {
+            match wire.next() {
+                Some(reset) if reset.kind == RST_STREAM => return assert_eq!(reset.stream, 1),
+                Some(answer) if answer.stream == stream => break,
+                Some(_) => {}
+                None => panic!("the connection has ended"),
+            }
+        }
+    }
+}
+
 #[test]
 fn a_client_that_reads_nothing_is_closed_in_time() {
     const STALL: Duration = Duration::from_secs(2);

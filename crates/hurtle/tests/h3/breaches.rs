@@ -18,10 +18,14 @@ const STATUS_200: u8 = 0xd9;
 /// HEADERS that request `/a.txt` of `test.example`: the name as a literal, the rest from the static
 /// table.
 fn get() -> Vec<u8> {
+    get_path(b"/a.txt")
+}
+
+fn get_path(path: &[u8; 6]) -> Vec<u8> {
     let mut block = vec![0, 0, 0xd1, 0xd7, 0x50, 12];
     block.extend(b"test.example");
     block.extend([0x51, 6]);
-    block.extend(b"/a.txt");
+    block.extend(path);
     frame(1, &block)
 }
 
@@ -224,28 +228,46 @@ fn a_response_that_the_client_does_not_read_is_given_up() {
     }));
 }
 
-/// The response was not reset if all of it waited for the window.
+/// The response was not reset if all of it waited for the window, nor, while any other response
+/// moved, at all.
 #[test]
 fn a_small_response_that_the_client_does_not_read_is_given_up() {
-    let small = "x".repeat(8 << 10);
-    let server = Server::with(&[("a.txt", &small)], |config| {
+    let unread = "x".repeat(8 << 10);
+    let server = Server::with(&[("a.txt", &unread), ("b.txt", "b")], |config| {
         config.limits.write_stall = Duration::from_millis(300);
     });
-    crate::peer::within_patience(async {
-        let config = crate::peer::trusting(server.roots(), &["h3"]);
-        let mut transport = quinn::TransportConfig::default();
-        transport.stream_receive_window(VarInt::from_u32(100));
-        let endpoint = crate::peer::endpoint_with(config, transport);
-        let connecting = endpoint.connect(server.address, crate::peer::NAME).unwrap();
-        let connection = connecting.await.unwrap();
-        let mut control = connection.open_uni().await.unwrap();
-        control.write_all(&SETTINGS).await.unwrap();
-        let (mut request, mut response) = connection.open_bi().await.unwrap();
-        request.write_all(&get()).await.unwrap();
-        request.finish().unwrap();
-        let reset = response.received_reset().await.unwrap();
-        assert_eq!(reset.map(VarInt::into_inner), Some(0x10c));
-    });
+    for others_move in [false, true] {
+        crate::peer::within_patience(async {
+            let config = crate::peer::trusting(server.roots(), &["h3"]);
+            let mut transport = quinn::TransportConfig::default();
+            transport.stream_receive_window(VarInt::from_u32(1_000));
+            let endpoint = crate::peer::endpoint_with(config, transport);
+            let connecting = endpoint.connect(server.address, crate::peer::NAME).unwrap();
+            let connection = connecting.await.unwrap();
+            let mut control = connection.open_uni().await.unwrap();
+            control.write_all(&SETTINGS).await.unwrap();
+            let ask = async |path: &[u8; 6]| {
+                let (mut request, response) = connection.open_bi().await.unwrap();
+                request.write_all(&get_path(path)).await.unwrap();
+                request.finish().unwrap();
+                response
+            };
+            let mut response = ask(b"/a.txt").await;
+            let others = async {
+                while others_move {
+                    ask(b"/b.txt").await.read_to_end(1_000).await.unwrap();
+                }
+                std::future::pending::<()>().await;
+            };
+            tokio::select! {
+                reset = response.received_reset() => {
+                    let code = reset.unwrap().map(VarInt::into_inner);
+                    assert_eq!(code, Some(0x10c), "others move: {others_move}");
+                }
+                () = others => {}
+            }
+        });
+    }
 }
 
 /// The end of a request that waited for the encoder stream was not read, so it had a body.

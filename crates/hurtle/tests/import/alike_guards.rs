@@ -5,6 +5,21 @@ use crate::alike::Row;
 /// The field of a client that knows the password is `Authorization=Basic~YmVydDpzZWNyZXQ=`.
 pub(crate) const ROWS: &[Row] = &[
     Row {
+        sentence: "a condition of the server, and the location of one path",
+        http: "server { listen 127.0.0.1:{port}; root {root};
+               if ($http_x_origin != \"s3cret\") { return 403; }
+               location = /a.txt { expires 1d; }
+               location = / { return 200 front; } }",
+        requests: &[
+            "GET /a.txt",
+            "GET /a.txt X-Origin=s3cret",
+            "GET /",
+            "GET / X-Origin=s3cret",
+            "GET /bare/x.txt",
+            "GET /bare/x.txt X-Origin=s3cret",
+        ],
+    },
+    Row {
         sentence: "an expression without a password within a location, and no location of other paths",
         http: "server { listen 127.0.0.1:{port}; root {root};
                auth_basic s; auth_basic_user_file {dir}/ht;

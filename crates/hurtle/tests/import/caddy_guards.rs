@@ -27,6 +27,11 @@ const REFUSED: &[(&str, &str, &str)] = &[
         "Caddyfile:3: cannot translate `try_files {path} {path}/index.html /404.html`: `forward_auth /private/* a:1` gets",
     ),
     (
+        "scripts without the files beside them",
+        ":80 {\nroot * /srv/app\nphp_fastcgi unix//run/php.sock\nfile_server /static/*\n}",
+        "Caddyfile:3: cannot translate `php_fastcgi unix//run/php.sock`: the mount of scripts serves files",
+    ),
+    (
         "a redirect with groups in a block behind another",
         ":80 {\nhandle /api/* {\nreverse_proxy a:1\n}\nhandle {\n@h path_regexp h ^/(.*)\\.html$\nredir @h /{re.h.1} 301\nfile_server\n}\n}",
         "Caddyfile:7: cannot translate `redir @h /{re.h.1} 301`: rules of hurtle precede its mounts",
@@ -57,8 +62,13 @@ const TRANSLATED: &[(&str, &str, &str)] = &[
     ),
     (
         "fields that scripts get and do not get",
-        ":80 {\nroot * /srv/app\nrequest_header -X-User\nrequest_header X-App a\nphp_fastcgi unix//run/php.sock\n}",
+        ":80 {\nroot * /srv/app\nrequest_header -X-User\nrequest_header X-App a\nphp_fastcgi unix//run/php.sock\nfile_server\n}",
         "request_fields = { set = { X-App = \"a\" }, remove = [\"X-User\"] }",
+    ),
+    (
+        "exceptions of paths, in any case of letters and in all segments",
+        ":80 {\n@public not path /admin/* *secret*\nhandle @public {\nreverse_proxy a:1\n}\nhandle {\nrespond 403\n}\n}",
+        "match = { not = { regex = \"(?i)^(?:/admin/.*|/.*secret.*)$\" } }",
     ),
     (
         "a redirect with groups beside another path",

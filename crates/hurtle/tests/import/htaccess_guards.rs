@@ -115,6 +115,26 @@ const REFUSED: &[(&str, usize, &str)] = &[
         "the redirect to HTTPS",
     ),
     (
+        "RewriteEngine On\nRewriteCond %{REQUEST_URI} !^/private/\nRewriteCond %{REQUEST_FILENAME} -f\nRewriteRule ^ - [L]\nRewriteRule ^ index.php [L]",
+        4,
+        "without ! conditions",
+    ),
+    (
+        "RewriteEngine On\nRewriteCond %{REQUEST_URI} !^/up/private/\nRewriteRule ^up/ - [L]\nRewriteRule \\.(sql|bak)$ - [F]",
+        3,
+        "without ! conditions",
+    ),
+    (
+        "RewriteEngine On\nRewriteCond %{REQUEST_METHOD} ^(PROP|DEL)\nRewriteRule ^ - [F]",
+        3,
+        "write whole methods",
+    ),
+    (
+        "Require all denied\n<FilesMatch \"\\.(html|css)$\">\nRequire ip 10.0.0.1\n</FilesMatch>",
+        2,
+        "for the page of a directory",
+    ),
+    (
         "Header set Cache-Control no-store\nHeader append Cache-Control must-revalidate",
         2,
         "an earlier Header",

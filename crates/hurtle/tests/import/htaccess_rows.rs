@@ -40,6 +40,24 @@ pub(super) const ROWS: &[Row] = &[
         ],
     },
     Row {
+        sentence: "a directory with some open files",
+        text: "Options -Indexes\nRequire all denied\n<FilesMatch \"\\.(html|txt)$\">\nRequire all granted\n</FilesMatch>\n",
+        hosts: NONE,
+        requests: &["GET /a.txt", "GET /", "GET /dir/", "GET /none.txt", "GET /x.css"],
+    },
+    Row {
+        sentence: "a host beside an exception of it",
+        text: "RewriteEngine On\nRewriteCond %{HTTP_HOST} ^(www\\.)?example\\.org$ [NC]\n\
+               RewriteCond %{HTTP_HOST} !^www\\.example\\.org$ [NC]\n\
+               RewriteRule ^(.*)$ https://www.example.org/$1 [R=301,L]\n",
+        hosts: NONE,
+        requests: &[
+            "GET /a.txt Host=www.example.org",
+            "GET /a.txt Host=example.org",
+            "GET /a.txt Host=other.org",
+        ],
+    },
+    Row {
         sentence: "a single-page application",
         text: "<IfModule mod_rewrite.c>\nRewriteEngine On\nRewriteBase /\nRewriteRule ^index\\.html$ - [L]\n\
                RewriteCond %{REQUEST_FILENAME} !-f\nRewriteCond %{REQUEST_FILENAME} !-d\nRewriteRule . /index.html [L]\n\

@@ -35,6 +35,14 @@ const ROWS: &[(&str, &str)] = &[
     ("root /srv; if ($a) { return 404; }", "it needs conditions"),
     ("root /srv; if ($http_a = \"x*\") { return 404; }", ""),
     ("root /srv; if ($remote_user = a) { return 404; }", "it needs conditions"),
+    // nginx compares the text: no address is a network.
+    ("root /srv; if ($remote_addr != 192.168.0.0/16) { return 403; }", "it needs conditions"),
+    ("root /srv; if ($remote_addr != 192.168.0.1) { return 403; }", ""),
+    (
+        "root /srv; if ($http_x = \"\") { return 403; } location ^~ /a/ { expires 1d; }
+         location ~ \\.css$ { expires 2d; }",
+        "a location with ^~ has no conditions in hurtle",
+    ),
     // The name of a file begins with its directory, a path does not.
     ("root /srv; if ($request_filename ~ ^/srv/private/) { return 403; }", "it needs conditions"),
     ("root /srv; if ($request_filename ~ srv.*\\.txt$) { return 403; }", "it needs conditions"),

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use hurtle::config::check;
 
 use crate::client::Client;
-use crate::support::{OK, Proxy, Upstream};
+use crate::support::{NOBODY, OK, Proxy, Upstream};
 
 /// A tree of files, removed when dropped.
 struct Tree(PathBuf);
@@ -241,6 +241,38 @@ fn no_reading_of_a_path_leads_to_a_mount_whose_gates_were_not_passed() {
     }
     let (line, _) = passed_on(&proxy, &upstream, &request("GET", "/gone;a=b/x", ""));
     assert_eq!(line, "GET /gone;a=b/x HTTP/1.1", "parameters of other paths go along");
+}
+
+/// Regression: an error was handed to a mount with a name whatever the path.
+#[test]
+fn no_reading_of_a_path_with_an_error_leads_to_a_mount_whose_gates_were_not_passed() {
+    let (tree, upstream) = (Tree::new("error-readings"), Upstream::new());
+    let (root, address) = (tree.public(), upstream.address);
+    for first in [format!("files = {root:?}"), format!("proxy = \"http://{NOBODY}\"")] {
+        let proxy = Proxy::written(
+            1,
+            &format!(
+                "[[site]]\nerrors = {{ 404 = \"@app\", 502 = \"@app\" }}\n[[site.mount]]\n{first}\n\
+                 [[site.mount]]\nname = \"app\"\nproxy = \"http://{address}\"\n\
+                 [[site.mount]]\npath = \"/admin\"\nproxy = \"http://{address}\"\n\
+                 deny = \"127.0.0.1\"\n"
+            ),
+        );
+        for path in [
+            "/admin;a=b/x",
+            "/x/..;/admin/x",
+            "/x/%2e%2e%3b/admin",
+            "/x/..%5cadmin",
+            "/admin%2Fx",
+            "/x/..%2Fadmin",
+        ] {
+            let head = proxy.send(request("GET", path, "")).head();
+            assert!(!head.contains(" 200 "), "{first}: {path}: {head}");
+            upstream.expect_no_connection();
+        }
+        let (line, _) = passed_on(&proxy, &upstream, &request("GET", "/gone;a=b/x", ""));
+        assert_eq!(line, "GET /gone;a=b/x HTTP/1.1", "{first}: parameters of other paths go along");
+    }
 }
 
 #[test]

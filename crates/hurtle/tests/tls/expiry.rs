@@ -58,7 +58,12 @@ fn certificates_are_shown_with_their_expiry_and_the_next_renewal() {
     assert_eq!(files["renewal"], Value::Null, "the operator renews it");
     let end = |of: &Value| of["not_after"].as_u64().unwrap();
     assert!(local["renewal"].as_u64().unwrap().abs_diff(end(local) - 30 * DAY) < DAY, "{json}");
+    // The alert for certificates that expire soon knows the lifetime.
+    let lifetime = end(local) - local["not_before"].as_u64().unwrap();
+    assert!(lifetime.abs_diff(90 * DAY) < 2 * DAY, "{json}");
     let metrics = scrape(&dir.path("../admin.sock"));
+    let begins = "hurtle_tls_certificate_not_before_seconds{site=\"nas.lan\",number=\"0\"}";
+    assert!(metrics.contains(begins), "{metrics}");
     let line = format!(
         "hurtle_tls_certificate_renewal_seconds{{site=\"nas.lan\",number=\"0\"}} {}",
         local["renewal"]

@@ -10,6 +10,26 @@ use hurtle_config::PathRegex;
 /// Most alternatives of the conditions of a rule.
 const ALTERNATIVES_MAX: usize = 32;
 
+/// Methods that no other method begins with, so that an expression may leave their end open.
+const METHODS: [&str; 16] = [
+    "GET",
+    "HEAD",
+    "POST",
+    "PUT",
+    "DELETE",
+    "PATCH",
+    "OPTIONS",
+    "TRACE",
+    "TRACK",
+    "CONNECT",
+    "PROPFIND",
+    "PROPPATCH",
+    "MKCOL",
+    "COPY",
+    "MOVE",
+    "DEBUG",
+];
+
 const NEEDS_HOST: &str = "it depends on the host: name the hosts with --host";
 
 /// A RewriteCond, with its test read.
@@ -165,6 +185,11 @@ impl Requests {
         for condition in conditions {
             requests.add(condition, options)?;
         }
+        let Requests { hosts, not_hosts, .. } = &mut requests;
+        if let Some(hosts) = hosts {
+            hosts.retain(|(host, _)| !not_hosts.contains(host));
+            not_hosts.clear();
+        }
         Ok(requests)
     }
 
@@ -198,9 +223,17 @@ impl Requests {
             "REQUEST_METHOD" => {
                 let known =
                     condition.patterns(true, false).ok_or("write methods, such as ^(GET|HEAD)$")?;
-                let known = known.iter().map(|method| method.trim_end_matches('*').to_owned());
                 let list = if *is_not { &mut self.not_methods } else { &mut self.methods };
-                list.extend(known);
+                for text in known {
+                    // An open end: each of METHODS is the beginning of itself alone.
+                    let method = text.trim_end_matches('*');
+                    if method != text && !METHODS.contains(&method) {
+                        return Err(format!(
+                            "write whole methods, such as ^(GET|HEAD)$, not {method}"
+                        ));
+                    }
+                    list.push(method.to_owned());
+                }
                 Ok(())
             }
             "QUERY_STRING" => self.add_query(condition),

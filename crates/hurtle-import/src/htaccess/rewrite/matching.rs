@@ -105,7 +105,7 @@ impl Subject {
                 table.insert(name.to_owned(), Value::Table(values.clone()));
             }
         }
-        if let Some(not) = requests.not(hosts.is_some_and(|hosts| !hosts.is_empty()))? {
+        if let Some(not) = requests.not()? {
             table.insert("not".to_owned(), Value::Table(not));
         }
         let mut keys = Keys::new();
@@ -127,7 +127,7 @@ pub(super) fn regex_of(rule: &Rule<'_>) -> Result<Option<String>, String> {
 
 impl Requests {
     /// The conditions of which one must not be met: all are of one kind.
-    fn not(&self, has_hosts: bool) -> Result<Option<toml::Table>, String> {
+    fn not(&self) -> Result<Option<toml::Table>, String> {
         let mut kinds: Vec<(&str, Value)> = Vec::new();
         if !self.not_regex.is_empty() {
             let mut texts = self.not_regex.clone();
@@ -143,8 +143,7 @@ impl Requests {
             ("host", &self.not_hosts),
             ("client", &self.not_clients),
         ] {
-            let is_known = name == "host" && has_hosts;
-            if !values.is_empty() && !is_known {
+            if !values.is_empty() {
                 kinds.push((name, Value::from(values.clone())));
             }
         }

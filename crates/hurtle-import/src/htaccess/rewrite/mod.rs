@@ -186,6 +186,7 @@ impl<'d> Rewriting<'d, '_> {
     }
 
     fn act(&mut self, rule: &Rule<'d>, mut requests: Requests) -> Result<(), String> {
+        let has_exceptions = !requests.not_regex.is_empty();
         if rule.is_not {
             requests.not_regex.extend(matching::regex_of(rule)?);
         }
@@ -193,6 +194,10 @@ impl<'d> Rewriting<'d, '_> {
         let has_files = requests.is_no_file || requests.is_no_directory;
         let has_skips = self.skips_files || self.skips_directories;
         match &rule.action {
+            Action::Pass if rule.is_last && has_exceptions => {
+                Err("it lets requests pass but for some paths: write it without ! conditions"
+                    .into())
+            }
             Action::Pass => self.pass(rule, &requests),
             Action::Status(status)
                 if !has_files && !has_skips && !requests.is_file && !requests.is_directory =>

@@ -4,7 +4,7 @@
 use std::task::{Context, Poll};
 
 use http::StatusCode;
-use hurtle_http::message::forward::upgrades;
+use hurtle_http::message::forward::{reported_scheme, upgrades};
 
 use super::super::client::{Client, Continue, ExchangeError, InterimSender};
 use super::super::request::RequestContext;
@@ -62,7 +62,11 @@ impl App {
         let body = client.body(Continue::OnRead);
         let built = http_request::build(request, body, |original, extensions| {
             let info = &request.client;
-            extensions.insert(self.arrival(info.address, info.is_tls, original));
+            let reported = info.trusted;
+            let reported =
+                reported.and_then(|family| reported_scheme(request.head, family, info.address));
+            let is_https = reported.map_or(info.is_tls, |scheme| scheme == b"https");
+            extensions.insert(self.arrival(info.address, info.is_tls, is_https, original));
             if let Some(certificate) = client.certificate() {
                 extensions.insert(certificate);
             }

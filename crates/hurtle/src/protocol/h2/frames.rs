@@ -110,11 +110,12 @@ impl FrameStream for Frames {
         Poll::Ready(Ok(()))
     }
 
-    /// Returns the connection's sent bytes while this stream waits for its turn, because the peer
-    /// is not stalled then.
+    /// Returns the connection's sent data while this stream waits for its turn, because the peer is
+    /// not stalled then.
     fn flushed_bytes(&self) -> u64 {
-        match self.shared.codec.borrow().waits_for_turn(self.id) {
-            true => self.shared.pulse.sent(),
+        let codec = self.shared.codec.borrow();
+        match codec.waits_for_turn(self.id) {
+            true => codec.sent_data(),
             false => 0,
         }
     }

@@ -24,7 +24,6 @@ pub(crate) struct Pulse {
     heard_ms: Cell<u64>,
     /// Time at which the last byte was sent.
     finished_ms: Cell<u64>,
-    sent: Cell<u64>,
     /// Number of requests in progress.
     streams: Cell<usize>,
     /// Time at which the last response ended.
@@ -41,7 +40,6 @@ impl Pulse {
             unblocked_ms: Cell::new(0),
             heard_ms: Cell::new(0),
             finished_ms: Cell::new(NEVER),
-            sent: Cell::new(0),
             streams: Cell::new(0),
             ended_ms: Cell::new(clock::now_ms()),
         }
@@ -97,11 +95,6 @@ impl Pulse {
         self.insist.set(true);
     }
 
-    /// Returns the bytes sent.
-    pub(super) fn sent(&self) -> u64 {
-        self.sent.get()
-    }
-
     pub(super) fn stream_begins(&self) {
         self.streams.set(self.streams.get() + 1);
     }
@@ -122,8 +115,7 @@ impl Pulse {
 
     pub(super) fn wrote(&self, written: &Poll<io::Result<usize>>, flushed: u64) {
         match written {
-            Poll::Ready(Ok(n)) => {
-                self.sent.set(self.sent.get() + *n as u64);
+            Poll::Ready(Ok(_)) => {
                 if self.blocked_ms.replace(NEVER) != NEVER {
                     self.unblocked_ms.set(clock::now_ms());
                 }

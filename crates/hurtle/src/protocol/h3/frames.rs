@@ -151,9 +151,8 @@ impl FrameStream for Frames {
         Poll::Pending
     }
 
-    /// Returns the connection's bytes, because other responses may go first.
     fn flushed_bytes(&self) -> u64 {
-        self.shared.written()
+        self.shared.admitted(self.id)
     }
 
     fn piece_bytes(&self) -> usize {

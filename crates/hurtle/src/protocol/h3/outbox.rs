@@ -9,12 +9,15 @@ pub(super) struct Outbox {
     pub(super) pieces: Vec<Bytes>,
     /// `true` if the response ends with these bytes.
     pub(super) is_last: bool,
+    /// The bytes that the connection had written when QUIC last admitted bytes of this stream: the
+    /// client reads it, also if other responses go first.
+    pub(super) admitted: u64,
 }
 
 impl Outbox {
     /// Keeps the pieces that are left.
-    pub(super) fn new(pieces: &mut [Bytes], is_last: bool) -> Outbox {
-        let mut outbox = Outbox { pieces: Vec::new(), is_last };
+    pub(super) fn new(pieces: &mut [Bytes], is_last: bool, written: u64) -> Outbox {
+        let mut outbox = Outbox { pieces: Vec::new(), is_last, admitted: written };
         outbox.add(pieces, is_last);
         outbox
     }

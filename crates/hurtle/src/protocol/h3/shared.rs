@@ -150,7 +150,8 @@ impl Shared {
         if self.send(id, pieces)? {
             self.wrote_all(id, is_last);
         } else {
-            self.outboxes.borrow_mut().insert(id, Outbox::new(pieces, is_last));
+            let outbox = Outbox::new(pieces, is_last, self.written.get());
+            self.outboxes.borrow_mut().insert(id, outbox);
         }
         Ok(())
     }
@@ -181,9 +182,10 @@ impl Shared {
         self.outboxes.borrow().contains_key(&id)
     }
 
-    /// Returns a number that grows with the bytes of all responses that QUIC takes.
-    pub(super) fn written(&self) -> u64 {
-        self.written.get()
+    /// Returns a number that grows when QUIC takes bytes of a response, or of others while it waits
+    /// only for them. Flow control tells of a stream whose own window is closed nothing.
+    pub(super) fn admitted(&self, id: u64) -> u64 {
+        self.outboxes.borrow().get(&id).map_or(self.written.get(), |outbox| outbox.admitted)
     }
 
     /// Notes that flow control admits more bytes of a stream.
@@ -209,6 +211,7 @@ impl Shared {
                     Ok(true) => self.wrote_all(id, outbox.is_last),
                     Ok(false) => {
                         outbox.pieces.retain(|piece| !piece.is_empty());
+                        outbox.admitted = self.written.get();
                         self.outboxes.borrow_mut().insert(id, outbox);
                         continue;
                     }

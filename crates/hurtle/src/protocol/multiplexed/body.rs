@@ -107,12 +107,16 @@ impl<F: FrameStream> Stream<F> {
     ) -> io::Result<()> {
         let mut offset = slice.offset;
         let end = slice.offset + slice.len;
+        // Bytes that the limit of the rate allows and that are not sent yet.
+        let mut allowed = 0;
         while offset < end {
             let piece_bytes = self.frames.piece_bytes();
             let mut wanted =
                 usize::try_from(end - offset).map_or(piece_bytes, |n| n.min(piece_bytes));
             if let Some(hold) = hold {
-                let allowed = hold.pass(wanted as u64).await.max(1);
+                if allowed == 0 {
+                    allowed = hold.pass(wanted as u64).await.max(1);
+                }
                 wanted = usize::try_from(allowed).map_or(wanted, |n| n.min(wanted));
             }
             let room = self.room(wanted, sent).await?;
@@ -128,6 +132,7 @@ impl<F: FrameStream> Stream<F> {
                 continue;
             }
             offset += piece.len() as u64;
+            allowed = allowed.saturating_sub(piece.len() as u64);
             sent.moved.set(sent.moved.get() + piece.len() as u64);
             self.put(piece, is_last && offset == end)?;
             if F::GIVES_WAY && offset < end {
