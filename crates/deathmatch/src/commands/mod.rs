@@ -26,6 +26,7 @@ mod job;
 mod load;
 mod merge;
 mod progress;
+mod resume;
 mod run;
 mod targets;
 mod url;
