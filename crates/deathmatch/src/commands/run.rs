@@ -20,7 +20,7 @@ use deathmatch::stats::interval::ROUNDS_MIN;
 use super::interrupt::{interrupted, on_signal};
 use super::progress::Progress;
 use super::resume::seed;
-use super::{DUEL, RUN, about, chosen_plan, course, draw, targets, usage};
+use super::{DUEL, Output, RUN, about, chosen_plan, course, draw, targets, usage};
 
 /// From so many bytes on, writing the files takes a while and is announced.
 const BYTES_ANNOUNCED_MIN: u64 = 500_000_000;
@@ -92,7 +92,7 @@ pub(super) fn execute(
     };
     if ports.first != args.port && !args.json {
         let (wanted, first) = (args.port, ports.first);
-        writeln!(io::stdout(), "ports from {first} on: some from {wanted} on are in use")?;
+        writeln!(Output, "ports from {first} on: some from {wanted} on are in use")?;
     }
     let arena = Arena { out, seed, port: ports.first, server_core, load_core, stop: on_signal()? };
     if let Err(why) = arena.check_network(plan) {
@@ -137,7 +137,7 @@ pub(super) fn execute(
     for (name, why) in &outcome.apart {
         let text = format!("{name} was measured in turns: {why}.");
         if !args.json {
-            writeln!(io::stdout(), "{text}")?;
+            writeln!(Output, "{text}")?;
         }
         run.limits.push(text);
     }
@@ -329,11 +329,11 @@ fn announce_files(plan: &Plan) -> io::Result<()> {
     if bytes < BYTES_ANNOUNCED_MIN {
         return Ok(());
     }
-    writeln!(io::stdout(), "writing up to {} MB of files to serve", bytes / 1_000_000)
+    writeln!(Output, "writing up to {} MB of files to serve", bytes / 1_000_000)
 }
 
 fn announce(plan: &Plan, arena: &Arena, field: &Participants) -> io::Result<()> {
-    let mut out = io::stdout();
+    let mut out = Output;
     writeln!(out, "{}: {}", plan.name, plan.description)?;
     for contender in &field.shown {
         match &contender.absent {
