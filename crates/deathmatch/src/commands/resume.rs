@@ -1,5 +1,7 @@
-//! Conditions under which a run is continued (`--resume`): it has the same plan and seed.
+//! Conditions under which a run is continued (`--resume`): it has the same plan, and its slices the
+//! same contenders.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -7,7 +9,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use deathmatch::arena;
 use deathmatch::cli::RunArgs;
 use deathmatch::plan::Plan;
-use deathmatch::report::Measured;
+use deathmatch::report::{Contender, Measured};
 
 use super::read_run;
 
@@ -39,4 +41,31 @@ pub(super) fn seed(args: &RunArgs, out: &Path, plan: &Plan) -> io::Result<Result
         return Ok(Err(format!("{shown} was begun with --seed {}; leave it out", run.seed)));
     }
     Ok(Ok(run.seed))
+}
+
+/// Reason for which the slices in a directory are not continued: they are of other contenders, and
+/// an interval over both would be of neither.
+pub(super) fn other_contenders(
+    out: &Path,
+    plan: &Plan,
+    contenders: &[Contender],
+) -> io::Result<Option<String>> {
+    if arena::recorded(out)?.iter().all(|sample| sample.slice.is_none()) {
+        return Ok(None);
+    }
+    let run = read_run(out)?;
+    let names = |all: &[Contender]| -> BTreeSet<String> {
+        all.iter().map(|contender| contender.name.clone()).collect()
+    };
+    let its = names(&run.contenders);
+    if run.reference == plan.reference && its == names(contenders) {
+        return Ok(None);
+    }
+    let its = its.into_iter().collect::<Vec<_>>().join(", ");
+    Ok(Some(format!(
+        "{} was begun with other contenders ({its}; the reference is {}): continue it with its own, or \
+         use another --out",
+        out.display(),
+        run.reference
+    )))
 }

@@ -19,7 +19,7 @@ use deathmatch::stats::interval::ROUNDS_MIN;
 
 use super::interrupt::{interrupted, on_signal};
 use super::progress::Progress;
-use super::resume::seed;
+use super::resume::{other_contenders, seed};
 use super::{DUEL, Output, RUN, about, chosen_plan, course, draw, targets, usage};
 
 /// From so many bytes on, writing the files takes a while and is announced.
@@ -106,6 +106,9 @@ pub(super) fn execute(
         Ok(field) => field,
         Err(why) => return failed(why),
     };
+    if let Some(why) = other_contenders(&arena.out, plan, &field.shown)? {
+        return failed(why);
+    }
     let congestion = Congestion::choose(&PREFERRED)?;
     let mut run = Run {
         plan: plan.name.clone(),
