@@ -77,6 +77,15 @@ pub struct Sample {
     pub marks: Vec<Mark>,
 }
 
+/// The first round of turns at a work that others do in slices: their cycles are below it.
+pub(crate) const TURNS_FROM: u32 = 10_000;
+
+/// The plan's round, from 0, of a sample that is no slice: also of turns at a work that others do
+/// in slices, which are numbered from `TURNS_FROM` on.
+pub(crate) fn plan_round(round: u32) -> u32 {
+    round % TURNS_FROM
+}
+
 /// A slice of a duel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Slice {
