@@ -354,7 +354,7 @@ pub struct Load {
     /// Length of the measured time, in seconds.
     pub seconds: f64,
     /// Last part of it in which no request begins, in seconds: the slice of a closed loop waits
-    /// there for the responses that are due.
+    /// there for the responses that are due, and a load by number has made its requests.
     #[serde(default)]
     pub draining_s: f64,
     /// Requests that should have been sent.

@@ -142,7 +142,7 @@ fn live(url: &str, offered: &Offer, now: &Progress) -> String {
     text += &format!("  {}\n", outcomes.join("   "));
     text += &format!(
         "  generator: busy {:.0} %{}\n\n",
-        now.load.busy_s / now.seconds.max(1e-9) * 100.0,
+        now.load.busy_s / now.seconds.min(now.load.offering_s()).max(1e-9) * 100.0,
         match Latency::of(&now.load.lateness).filter(|_| offered.rate.is_some()) {
             Some(late) => format!(", late: {}", percentiles(&late)),
             None => String::new(),
