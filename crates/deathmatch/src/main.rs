@@ -10,11 +10,13 @@ use deathmatch::cli::{Cli, Command};
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
-    let Some(command) = cli.command else { return ended(commands::url(&cli.load)) };
+    let Some(command) = cli.command else {
+        return ended(commands::with_verdict(commands::url(&cli.load)));
+    };
     ended(match command {
         Command::Run(args) => commands::run(&args),
         Command::Duel(args) => commands::duel(&args),
-        Command::Vs(args) => commands::vs(&args),
+        Command::Vs(args) => commands::with_verdict(commands::vs(&args)),
         Command::List { contender_dir, json } => commands::list(contender_dir.as_deref(), json),
         Command::Plan { plan } => commands::plan(&plan),
         Command::Install { names, all } => commands::install(&names, all),
@@ -23,7 +25,7 @@ fn main() -> ExitCode {
             commands::report(&dir, plot.as_deref().map(|file| (file, measure)), json)
         }
         Command::Calls(args) => commands::calls(&args),
-        Command::Compare(args) => commands::compare(&args),
+        Command::Compare(args) => commands::with_verdict(commands::compare(&args)),
         Command::Load(args) => commands::load(&args),
         Command::Watch(args) => commands::watch(&args),
         Command::Merge(args) => commands::merge(&args),
@@ -34,8 +36,6 @@ fn main() -> ExitCode {
 fn ended(outcome: io::Result<ExitCode>) -> ExitCode {
     match outcome {
         Ok(code) => code,
-        // The reader of the output has closed it.
-        Err(e) if e.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
         Err(e) => {
             // A failure here could not be reported.
             let _ = writeln!(io::stderr(), "deathmatch: {e}");

@@ -77,6 +77,15 @@ pub struct Sample {
     pub marks: Vec<Mark>,
 }
 
+/// The first round of turns at a work that others do in slices: their cycles are below it.
+pub(crate) const TURNS_FROM: u32 = 10_000;
+
+/// The plan's round, from 0, of a sample that is no slice: also of turns at a work that others do
+/// in slices, which are numbered from `TURNS_FROM` on.
+pub(crate) fn plan_round(round: u32) -> u32 {
+    round % TURNS_FROM
+}
+
 /// A slice of a duel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Slice {
@@ -345,7 +354,7 @@ pub struct Load {
     /// Length of the measured time, in seconds.
     pub seconds: f64,
     /// Last part of it in which no request begins, in seconds: the slice of a closed loop waits
-    /// there for the responses that are due.
+    /// there for the responses that are due, and a load by number has made its requests.
     #[serde(default)]
     pub draining_s: f64,
     /// Requests that should have been sent.

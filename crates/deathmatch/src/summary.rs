@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use crate::report::{self, Limit, Measure, Pair, Ranking, Run, Standing, Verdict as ReportVerdict};
-use crate::sample::{ConnectionUse, Handshakes, Mark, Offered, Sample};
+use crate::sample::{ConnectionUse, Handshakes, Mark, Offered, Sample, plan_round};
 use crate::stats::{
     self, Better, Bursts, Fitness, Judged, Ratio, Rounds, Verdict, bursts, by_round, comparable,
     counts, is_disturbed, is_overload,
@@ -107,7 +107,7 @@ pub fn summary(run: &Run, samples: &[Sample]) -> Summary {
         fitness: report::verdict(&pairs),
         pairs,
         disturbed: report::disturbed(samples),
-        repeated_rounds: moved.map(|s| s.round).collect(),
+        repeated_rounds: moved.map(|s| plan_round(s.round)).collect(),
         absent: absent.collect(),
         limits: report::limits(run, samples),
         works: works(samples).into_iter().map(|work| work_summary(run, samples, work)).collect(),

@@ -60,6 +60,14 @@ fn compare_says_by_its_exit_code_what_it_found() {
         .unwrap();
     let xml = fs::read_to_string(&junit).unwrap_or_else(|e| panic!("{e}: {}", said(&output)));
     assert!(xml.contains("tests=\"1\" failures=\"1\"") && xml.contains("regressed"), "{xml}");
+    // Regression: a file that cannot be written ended it with 1, the code of a regression.
+    let nowhere = root.join("nosuch/junit.xml").display().to_string();
+    let output = Command::new(DEATHMATCH)
+        .args(["compare", &base, &same, "--junit", &nowhere])
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+    assert!(said(&output).contains("fine at a tolerance of 5.0 %"), "{}", said(&output));
     for (arguments, code, part) in rows {
         let output = Command::new(DEATHMATCH).arg("compare").args(arguments).output().unwrap();
         let text = said(&output);

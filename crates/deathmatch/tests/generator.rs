@@ -6,9 +6,13 @@ mod scripted;
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 use std::process::{Command, Output};
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
 
 use scripted::{Scripted, folder};
 use serde_json::Value;
@@ -60,6 +64,48 @@ fn visits_of_another_course_are_another_load() {
     assert_eq!(different.len(), sums.len(), "{sums:?}");
     assert_eq!(sum_of(step), sums[0], "and the same one is the same");
     fs::remove_dir_all(dir).unwrap();
+}
+
+/// Regression: a generator that starts as soon as it is ready was marked late because of its own
+/// first connection.
+#[test]
+fn a_generator_without_a_start_is_not_late() {
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let dir = folder("fleet-ready");
+    let (url, file) = (format!("ws://{}/", slow_at_first()), dir.join("load.json"));
+    let output = run(&["load", &url, "-n", "20", "-c", "1", "--out", path(&file)]);
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let output = run(&["merge", path(&file), "--json", "--out", path(&dir.join("report"))]);
+    let merged: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let generator = &merged["generators"][0];
+    assert_eq!(generator["marks"], serde_json::json!([]), "{merged}");
+    assert_eq!((output.status.code(), &merged["responses"]), (Some(0), &20.into()), "{merged}");
+    fs::remove_dir_all(dir).unwrap();
+}
+
+/// A server of WebSockets that accepts the first one late, and takes its time for each message, so
+/// that the generator mostly waits.
+fn slow_at_first() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let is_first = Arc::new(AtomicBool::new(true));
+    thread::spawn(move || {
+        for socket in listener.incoming() {
+            let (socket, is_first) = (socket.unwrap(), is_first.clone());
+            thread::spawn(move || {
+                // A connection without a request is no attempt to open one.
+                let has_request = socket.peek(&mut [0]).is_ok_and(|count| count > 0);
+                if has_request && is_first.swap(false, Ordering::SeqCst) {
+                    thread::sleep(Duration::from_millis(300));
+                }
+                let Ok(mut socket) = tungstenite::accept(socket) else { return };
+                while socket.read().is_ok() {
+                    thread::sleep(Duration::from_millis(2));
+                }
+            });
+        }
+    });
+    address
 }
 
 fn run(args: &[&str]) -> Output {

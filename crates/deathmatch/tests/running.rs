@@ -218,6 +218,27 @@ fn vs_has_no_verdict_on_a_server_that_dies_meanwhile() {
     assert!(!String::from_utf8_lossy(&output.stdout).contains("outcome"), "{}", said(&output));
 }
 
+/// Regression: faults of the generator ended `vs` with 1, the code of a server that is worse.
+#[test]
+fn vs_without_a_verdict_has_the_code_of_wrong_usage() {
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let root = folder("vs-faults");
+    let (file, out, port) = (root.join("file"), root.join("out"), free_port().to_string());
+    fs::write(&file, "").unwrap();
+    let beneath = file.join("out");
+    for (out, cores, words) in [(&out, "0,4000", "core 4000"), (&beneath, "0,1", "directory")] {
+        let output = Command::new(DEATHMATCH)
+            .args(["vs", "floor", "floor", "-c", "2", "--budget", "1s", "--cores", cores])
+            .args(["--port", &port, "--out"])
+            .arg(out)
+            .output()
+            .unwrap();
+        assert_eq!(output.status.code(), Some(2), "{cores}: {}", said(&output));
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert!(error.contains(words), "{cores}: {}", said(&output));
+    }
+}
+
 #[test]
 fn vs_starts_a_command() {
     let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);

@@ -158,6 +158,34 @@ fn a_run_of_other_works_or_times_is_not_continued() {
     }
 }
 
+/// Regression: a duel went on with other contenders, and its ratios were of two different duels.
+#[test]
+fn a_duel_of_other_contenders_is_not_continued() {
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let root = folder("words-contenders");
+    let port = free_port().to_string();
+    let duel = |names: &[&str], more: &[&str]| {
+        let words = ["--work", "1k:2", "--precision", "0.1%", "--out", "out", "--port", &port];
+        run_in(&root, &[&["duel"], names, &words, more].concat())
+    };
+    let output = duel(&["floor", "a=floor"], &["--budget", "1s"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let samples = || fs::read(root.join("out/samples.jsonl")).unwrap();
+    let facts = || fs::read(root.join("out/run.json")).unwrap();
+    let (first, run) = (samples(), facts());
+    for names in [&["floor", "b=floor"][..], &["a=floor", "floor"], &["floor", "a=floor", "floor"]]
+    {
+        let output = duel(names, &["--resume"]);
+        assert_eq!(output.status.code(), Some(2), "{names:?}: {}", stderr(&output));
+        let why = "out was begun with other contenders (a, floor; the reference is floor)";
+        assert!(stderr(&output).contains(why), "{names:?}: {}", stderr(&output));
+        assert!(samples() == first && facts() == run, "{names:?}");
+    }
+    let output = duel(&["floor", "a=floor"], &["--resume", "--budget", "2s"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert_ne!(samples(), first, "with its own it goes on");
+}
+
 #[test]
 fn a_duel_without_a_terminal_says_how_far_it_is_and_only_what_is_true() {
     let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);

@@ -135,13 +135,41 @@ impl<'a, T: FnMut(Event<'_>)> Run<'a, T> {
             slice: None,
             is_over: false,
         };
-        duel.is_over = duel.cycle > 0 && (self.is_precise(&name) || self.is_spent(&duel));
+        let (looks, last) = self.looked(&name);
+        duel.looks = looks;
+        let is_precise = looks > 0 && self.is_precise(&name, last);
+        duel.is_over = is_precise || duel.cycle > 0 && self.is_spent(&duel);
         self.plan.slices(work).then_some(duel)
     }
 
-    /// Time of all bursts of a work, from the first slice to the end of the last, so that a resumed
-    /// duel has the same.
+    /// Number of looks that the slices in the journal have passed, and the burst after which the
+    /// last of them was due. A resumed duel judges that look again, by the same slices, and adds
+    /// none: the intervals are corrected for `LOOKS_MAX` looks only.
+    fn looked(&self, work: &str) -> (usize, u32) {
+        let (mut spent, mut looks, mut last) = (Duration::ZERO, 0, 0);
+        for (burst, time) in self.bursts(work) {
+            spent += time;
+            let due = self.looks_due(spent);
+            if due > looks {
+                (looks, last) = (due, burst);
+            }
+        }
+        (looks, last)
+    }
+
+    /// Number of looks that are due after this time of slices.
+    fn looks_due(&self, spent: Duration) -> usize {
+        let ended = spent.as_secs_f64() / self.budget().as_secs_f64();
+        LOOKS.iter().filter(|share| ended >= **share).count()
+    }
+
     fn spent(&self, work: &str) -> Duration {
+        self.bursts(work).values().sum()
+    }
+
+    /// Time of each burst of a work, from the first slice to the end of the last, so that a resumed
+    /// duel has the same.
+    fn bursts(&self, work: &str) -> BTreeMap<u32, Duration> {
         let mut bursts: BTreeMap<u32, (f64, f64)> = BTreeMap::new();
         for sample in self.record.samples.iter().filter(|s| s.work == work) {
             let Some(slice) = sample.slice else { continue };
@@ -150,12 +178,15 @@ impl<'a, T: FnMut(Event<'_>)> Run<'a, T> {
             *burst = (burst.0.min(began), burst.1.max(ended));
         }
         // The clock may have been set back.
-        let seconds = bursts.values().map(|(began, ended)| (ended - began).clamp(0.0, BURST_S_MAX));
-        Duration::from_secs_f64(seconds.sum())
+        let time =
+            |(began, ended)| Duration::from_secs_f64(f64::clamp(ended - began, 0.0, BURST_S_MAX));
+        bursts.into_iter().map(|(burst, bounds)| (burst, time(bounds))).collect()
     }
 
-    fn is_precise(&self, work: &str) -> bool {
-        let slices = self.record.samples.iter().filter(|s| s.work == work && s.slice.is_some());
+    /// `true` if the intervals of the slices up to this burst are narrow enough.
+    fn is_precise(&self, work: &str, last: u32) -> bool {
+        let is_counted = |s: &&Sample| s.slice.is_some_and(|slice| slice.burst <= last);
+        let slices = self.record.samples.iter().filter(|s| s.work == work).filter(is_counted);
         let slices = without_left_out(&slices.collect::<Vec<&Sample>>());
         duel::is_precise(&slices, &self.plan.reference, self.plan.precision)
     }
@@ -348,10 +379,10 @@ impl<'a, T: FnMut(Event<'_>)> Run<'a, T> {
         let name = duel.work.name();
         let ended = duel.spent.as_secs_f64() / self.budget().as_secs_f64();
         // A look that was missed is not made up for: fewer looks only widen coverage.
-        let due = LOOKS.iter().filter(|share| ended >= **share).count();
+        let due = self.looks_due(duel.spent);
         if due > duel.looks {
             duel.looks = due;
-            duel.is_over = self.is_precise(&name);
+            duel.is_over = self.is_precise(&name, duel.burst);
         }
         duel.is_over |= self.is_spent(duel);
         let ended = if duel.is_over { 1.0 } else { ended };

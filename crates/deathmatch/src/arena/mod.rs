@@ -37,7 +37,7 @@ use crate::contender::{Contender, Site};
 use crate::load;
 use crate::network::LossyLink;
 use crate::plan::{Plan, Work};
-use crate::sample::{Mark, Network, Offered, Sample};
+use crate::sample::{Mark, Network, Offered, Sample, TURNS_FROM, plan_round};
 use crate::stats::{self, Rounds};
 use record::Record;
 use turn::{Turn, TurnError};
@@ -63,9 +63,6 @@ const REPEAT_ROUNDS_MIN: u32 = 3;
 
 /// Ports of each contender: its own and its upstream's.
 const PORTS: u16 = 2;
-
-/// The first round of turns at a work that others do in slices: their cycles are below it.
-const TURNS_FROM: u32 = 10_000;
 
 /// Upstream of plans with herds, unless the plan names its own.
 const SLOW_UPSTREAM: &str = "reader-slow";
@@ -372,7 +369,7 @@ impl<T: FnMut(Event<'_>)> Run<'_, T> {
     fn to_repeat(&self) -> BTreeSet<u32> {
         let samples = &self.record.samples;
         let marked = samples.iter().filter(|s| s.marks.contains(&Mark::FloorMoved));
-        let mut rounds: BTreeSet<u32> = marked.map(|s| s.round % TURNS_FROM).collect();
+        let mut rounds: BTreeSet<u32> = marked.map(|s| plan_round(s.round)).collect();
         if self.plan.rounds < REPEAT_ROUNDS_MIN {
             return rounds;
         }

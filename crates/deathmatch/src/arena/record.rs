@@ -7,9 +7,9 @@ use std::io;
 use std::ops::RangeFrom;
 use std::path::Path;
 
-use super::{SAMPLES, TURNS_FROM};
+use super::SAMPLES;
 use crate::sample::journal;
-use crate::sample::{Mark, Sample};
+use crate::sample::{Mark, Sample, plan_round};
 use crate::stats::shared_core::left_out;
 
 /// A run's samples so far.
@@ -54,7 +54,7 @@ impl Record {
     pub(super) fn mark_round(&mut self, round: u32, mark: Mark) -> io::Result<()> {
         for at in 0..self.samples.len() {
             let sample = &self.samples[at];
-            let is_of_round = sample.slice.is_none() && sample.round % TURNS_FROM == round;
+            let is_of_round = sample.slice.is_none() && plan_round(sample.round) == round;
             if is_of_round && sample.attempt == 0 && !sample.marks.contains(&mark) {
                 self.mark_one(at, mark)?;
             }

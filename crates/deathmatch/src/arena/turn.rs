@@ -18,7 +18,9 @@ use crate::load::saturation::{self, RateVerdict};
 use crate::load::{self, Job};
 use crate::network::LossyLink;
 use crate::plan::{File, Plan, Shape, Work};
-use crate::sample::{Beside, Cooling, IdleUse, Load, MachineUse, Mark, Offered, Sample};
+use crate::sample::{
+    Beside, Cooling, IdleUse, Load, MachineUse, Mark, Offered, Sample, plan_round,
+};
 use crate::stats::fit;
 use crate::verify::{Fault, VerifyError, upload, verify, verify_http2, verify_http3, verify_once};
 
@@ -75,7 +77,7 @@ impl<T: FnMut(Event<'_>)> Turn<'_, T> {
         let work = self.possible(work);
         let name = work.name();
         let (round, contender) = (self.round, &self.entrant.name);
-        (self.tell)(Event::Turn { round, contender, work: &name });
+        (self.tell)(Event::Turn { round: plan_round(round), contender, work: &name });
         let link = work.network.map(|network| self.arena.link(network, round)).transpose()?;
         // The server is started and checked at its side of the network, without its losses.
         let _inside = link.as_ref().map(LossyLink::enter_server).transpose()?;

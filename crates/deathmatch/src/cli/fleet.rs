@@ -15,7 +15,8 @@ const WAIT_S_MAX: f64 = 24.0 * 3600.0;
 pub struct LoadArgs {
     #[command(flatten)]
     pub load: UrlArgs,
-    /// Start then: an RFC 3339 time such as 2026-01-31T12:00:00Z, or +5s from now [default: now].
+    /// Start then: an RFC 3339 time such as 2026-01-31T12:00:00Z, or +5s from now [default: as
+    /// soon as it is ready].
     #[arg(long, value_name = "TIME", value_parser = at, help_heading = "One generator of many")]
     pub at: Option<At>,
     /// Write the figures to this file, for `deathmatch merge`; `-` is the standard output.
@@ -75,12 +76,13 @@ fn at(text: &str) -> Result<At, String> {
 }
 
 impl LoadArgs {
-    /// Checks that the start can be waited for.
+    /// The start that is given, if one is. Checks that it can be waited for.
     ///
     /// # Errors
     /// It is too far away.
-    pub fn start_unix_s(&self) -> Result<f64, String> {
-        let start = self.at.unwrap_or(At::After(Duration::ZERO)).unix_s();
+    pub fn start_unix_s(&self) -> Result<Option<f64>, String> {
+        let Some(at) = self.at else { return Ok(None) };
+        let start = at.unix_s();
         let wait = start - unix_now();
         if wait.abs() > WAIT_S_MAX {
             return Err(format!(
@@ -89,7 +91,7 @@ impl LoadArgs {
                 if wait > 0.0 { "away" } else { "ago" }
             ));
         }
-        Ok(start)
+        Ok(Some(start))
     }
 }
 

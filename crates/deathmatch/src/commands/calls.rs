@@ -18,7 +18,7 @@ use deathmatch::process::Running;
 use deathmatch::sample::{Load, Offered};
 use deathmatch::tls::Protocol;
 
-use super::usage;
+use super::{Output, usage};
 
 /// Plan whose file is requested.
 const PLAN: &str = "yield";
@@ -56,12 +56,12 @@ pub(crate) fn calls(args: &CallsArgs) -> io::Result<ExitCode> {
         };
         let calls = calls_of(contender, &plan, &arena, args)?;
         if !args.json {
-            writeln!(io::stdout(), "{calls}")?;
+            writeln!(Output, "{calls}")?;
         }
         all.push(calls);
     }
     if args.json {
-        writeln!(io::stdout(), "{}", serde_json::to_string_pretty(&all)?)?;
+        writeln!(Output, "{}", serde_json::to_string_pretty(&all)?)?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -16,7 +16,7 @@ use deathmatch::process::Running;
 use deathmatch::stats::{Duel, Ratio, Standing, duels, percent};
 
 use super::run::{Executed, FinishedRun, Participants, execute};
-use super::{chosen_plan, draw, usage};
+use super::{Output, chosen_plan, print_report, usage, write_report};
 
 /// Work if none is named.
 const WORK: &str = "10k:50";
@@ -176,25 +176,27 @@ fn bystanders_of(args: &DuelArgs, plan: &Plan, arena: &Arena) -> Result<Vec<Byst
     args.idle.iter().enumerate().map(start).collect()
 }
 
-/// Prints the result, and writes the report.
+/// Writes the report, and prints the result.
 fn show(args: &DuelArgs, plan: &Plan, whole: &FinishedRun) -> io::Result<ExitCode> {
     let found = duels(&whole.samples, &plan.reference, plan.precision);
-    let mut out = io::stdout();
+    let mut out = Output;
     if args.json {
         writeln!(out, "{}", serde_json::to_string_pretty(&found)?)?;
     } else {
+        let FinishedRun { arena, run, samples, .. } = whole;
+        let rankings = write_report(&arena.out, run, samples)?;
         for duel in &found {
             table(&mut out, duel, plan)?;
         }
         if let Err(why) = check_hardware() {
             writeln!(out, "by instructions and cycles: not counted ({why})\n")?;
         }
-        for contender in &whole.run.contenders {
+        for contender in &run.contenders {
             if let Some(why) = &contender.absent {
                 writeln!(out, "{}: {why}", contender.name)?;
             }
         }
-        draw(&whole.arena.out, &whole.run, &whole.samples, false)?;
+        print_report(&arena.out, run, samples, &rankings)?;
     }
     let has_result = |name: &String| {
         let is_in_all = found.iter().all(|duel| duel.contenders.contains_key(name));
@@ -302,7 +304,7 @@ fn self_test(
     times: u32,
 ) -> io::Result<ExitCode> {
     let out = args.out.clone().unwrap_or_else(|| PathBuf::from("deathmatch-self-test"));
-    let (mut cpu, mut replies, mut stdout) = (Tried::default(), Tried::default(), io::stdout());
+    let (mut cpu, mut replies, mut stdout) = (Tried::default(), Tried::default(), Output);
     for number in 1..=times {
         let whole = match fight(args, plan, contenders, out.join(number.to_string()))? {
             Executed::Stopped(code) => return Ok(code),

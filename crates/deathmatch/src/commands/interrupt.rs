@@ -32,6 +32,7 @@ pub(super) fn interrupted(arena: &Arena, can_resume: bool) -> io::Result<ExitCod
         let command = quoted(std::env::args().filter(|word| word != "--resume"));
         text += &format!(" Continue with:\n  {command} --resume");
     }
-    writeln!(io::stderr(), "{text}")?;
+    // A failure here could not be reported.
+    let _ = writeln!(io::stderr(), "{text}");
     Ok(ExitCode::from(EXIT_INTERRUPTED))
 }

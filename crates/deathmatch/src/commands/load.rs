@@ -41,6 +41,8 @@ pub(crate) fn load(args: &LoadArgs) -> io::Result<ExitCode> {
         Ok(prepared) => prepared,
         Err(why) => return usage(&why),
     };
+    // Its own preparation makes no generator late.
+    let start = start.unwrap_or_else(unix_now);
     if !wait_until(start, &job.stop) {
         return Err(io::Error::other(format!("stopped before the start at {}", rfc3339(start))));
     }

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use deathmatch::cli::MergeArgs;
 use deathmatch::fleet::{Merged, read};
 
-use super::usage;
+use super::{Output, usage};
 
 /// Merges files; the exit code is 1 if a mark is on any of them.
 pub(crate) fn merge(args: &MergeArgs) -> io::Result<ExitCode> {
@@ -18,7 +18,7 @@ pub(crate) fn merge(args: &MergeArgs) -> io::Result<ExitCode> {
     if let Err(e) = merged.write(&args.out) {
         return usage(&format!("--out {}: {e}", args.out.display()));
     }
-    let mut out = io::stdout();
+    let mut out = Output;
     if args.json {
         writeln!(out, "{}", serde_json::to_string_pretty(&merged)?)?;
     } else {

@@ -25,7 +25,9 @@ mod interrupt;
 mod job;
 mod load;
 mod merge;
+mod output;
 mod progress;
+mod resume;
 mod run;
 mod targets;
 mod url;
@@ -41,6 +43,8 @@ pub(crate) use url::url;
 pub(crate) use vs::vs;
 pub(crate) use watch::watch;
 
+use output::Output;
+
 /// File with the facts of a run that a report needs besides the samples.
 const RUN: &str = "run.json";
 
@@ -50,7 +54,7 @@ const DUEL: &str = "duel.json";
 /// Longest time that is shown in seconds.
 const SECONDS_SHOWN_MAX: f64 = 100.0;
 
-/// Exit code for bad arguments or a bad plan.
+/// Exit code for bad arguments or a bad plan, and where an error leaves a command without verdict.
 const EXIT_USAGE: u8 = 2;
 
 pub(crate) fn report(
@@ -85,7 +89,7 @@ pub(crate) fn list(folder: Option<&Path>, as_json: bool) -> io::Result<ExitCode>
         Err(why) => return usage(&why),
     };
     let all = known.all();
-    let mut out = io::stdout();
+    let mut out = Output;
     if as_json {
         let rows: Vec<_> = all
             .iter()
@@ -122,7 +126,7 @@ pub(crate) fn plan(name: &str) -> io::Result<ExitCode> {
         Ok(plan) => plan,
         Err(why) => return usage(&why),
     };
-    let mut out = io::stdout();
+    let mut out = Output;
     writeln!(out, "{}: {}", plan.name, plan.description)?;
     let longest = about(plan.duration(plan.contenders.len()));
     writeln!(out, "{}, {longest} if every contender can run", course(&plan))?;
@@ -139,7 +143,7 @@ pub(crate) fn install(names: &[String], all: bool) -> io::Result<ExitCode> {
     if let Some(unknown) = names.iter().find(|name| !wanted.iter().any(|c| c.name == **name)) {
         return usage(&format!("there is no contender {unknown:?}; see `deathmatch list`"));
     }
-    let mut out = io::stdout();
+    let mut out = Output;
     let steps = contender::install(&wanted);
     if steps.is_empty() {
         writeln!(out, "nothing to do: they can all run here")?;
@@ -154,7 +158,7 @@ pub(crate) fn install(names: &[String], all: bool) -> io::Result<ExitCode> {
 /// `deathmatch doctor`.
 pub(crate) fn examine(as_json: bool) -> io::Result<ExitCode> {
     let findings = doctor::examine();
-    let mut out = io::stdout();
+    let mut out = Output;
     if as_json {
         writeln!(out, "{}", serde_json::to_string_pretty(&findings)?)?;
     } else {
@@ -186,14 +190,14 @@ pub(crate) fn compare(args: &CompareArgs) -> io::Result<ExitCode> {
         Ok(compared) => compared,
         Err(why) => return usage(&why.to_string()),
     };
-    let mut out = io::stdout();
+    let written = args.outcomes.write(&format!("{a} and {b}"), &checks(&compared));
+    let mut out = Output;
     if args.json {
         writeln!(out, "{}", serde_json::to_string_pretty(&compared)?)?;
     } else {
         writeln!(out, "{compared}")?;
     }
-    let subject = format!("{a} and {b}");
-    args.outcomes.write(&subject, &checks(&compared))?;
+    written?;
     Ok(ExitCode::from(compared.exit_code()))
 }
 
@@ -247,8 +251,15 @@ fn quoted(words: impl Iterator<Item = String>) -> String {
     words.map(word).collect::<Vec<String>>().join(" ")
 }
 
+/// Outcome of a command whose exit code 1 is a verdict: after an error there is none, so the code
+/// is that of bad arguments.
+pub(crate) fn with_verdict(outcome: io::Result<ExitCode>) -> io::Result<ExitCode> {
+    outcome.or_else(|e| usage(&e.to_string()))
+}
+
 fn usage(why: &str) -> io::Result<ExitCode> {
-    writeln!(io::stderr(), "deathmatch: {why}")?;
+    // A failure here could not be reported.
+    let _ = writeln!(io::stderr(), "deathmatch: {why}");
     Ok(ExitCode::from(EXIT_USAGE))
 }
 
@@ -273,13 +284,22 @@ fn write_report(dir: &Path, run: &Run, samples: &[Sample]) -> io::Result<Vec<rep
 /// Writes the report; prints its summary, or all of it as JSON.
 fn draw(dir: &Path, run: &Run, samples: &[Sample], as_json: bool) -> io::Result<()> {
     let rankings = write_report(dir, run, samples)?;
-    let mut out = io::stdout();
     if as_json {
         let summary = summary::summary(run, samples);
-        return writeln!(out, "{}", serde_json::to_string_pretty(&summary)?);
+        return writeln!(Output, "{}", serde_json::to_string_pretty(&summary)?);
     }
-    writeln!(out, "{}", report::terminal(run, samples, &rankings))?;
-    writeln!(out, "{}", dir.join(report::PAGE).display())
+    print_report(dir, run, samples, &rankings)
+}
+
+/// Prints the summary of a report that is written.
+fn print_report(
+    dir: &Path,
+    run: &Run,
+    samples: &[Sample],
+    rankings: &[report::Ranking],
+) -> io::Result<()> {
+    writeln!(Output, "{}", report::terminal(run, samples, rankings))?;
+    writeln!(Output, "{}", dir.join(report::PAGE).display())
 }
 
 /// A plan's course: slices, rounds of turns, or both.

@@ -3,11 +3,10 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::{SystemTime, UNIX_EPOCH};
 
-use deathmatch::arena::{self, Arena, Entrant, Outcome, Ports};
+use deathmatch::arena::{Arena, Entrant, Outcome, Ports};
 use deathmatch::cli::RunArgs;
 use deathmatch::contender::{Catalogue, Contender};
 use deathmatch::machine::congestion::{Congestion, PREFERRED};
@@ -20,7 +19,8 @@ use deathmatch::stats::interval::ROUNDS_MIN;
 
 use super::interrupt::{interrupted, on_signal};
 use super::progress::Progress;
-use super::{DUEL, RUN, about, chosen_plan, course, draw, read_run, targets, usage};
+use super::resume::{other_contenders, seed};
+use super::{DUEL, Output, RUN, about, chosen_plan, course, draw, targets, usage};
 
 /// From so many bytes on, writing the files takes a while and is announced.
 const BYTES_ANNOUNCED_MIN: u64 = 500_000_000;
@@ -92,7 +92,7 @@ pub(super) fn execute(
     };
     if ports.first != args.port && !args.json {
         let (wanted, first) = (args.port, ports.first);
-        writeln!(io::stdout(), "ports from {first} on: some from {wanted} on are in use")?;
+        writeln!(Output, "ports from {first} on: some from {wanted} on are in use")?;
     }
     let arena = Arena { out, seed, port: ports.first, server_core, load_core, stop: on_signal()? };
     if let Err(why) = arena.check_network(plan) {
@@ -106,6 +106,9 @@ pub(super) fn execute(
         Ok(field) => field,
         Err(why) => return failed(why),
     };
+    if let Some(why) = other_contenders(&arena.out, plan, &field.shown)? {
+        return failed(why);
+    }
     let congestion = Congestion::choose(&PREFERRED)?;
     let mut run = Run {
         plan: plan.name.clone(),
@@ -137,7 +140,7 @@ pub(super) fn execute(
     for (name, why) in &outcome.apart {
         let text = format!("{name} was measured in turns: {why}.");
         if !args.json {
-            writeln!(io::stdout(), "{text}")?;
+            writeln!(Output, "{text}")?;
         }
         run.limits.push(text);
     }
@@ -278,36 +281,6 @@ fn none_can_run(shown: &[report::Contender]) -> String {
     format!("no contender can run here:{}", reasons.iter().map(line).collect::<String>())
 }
 
-/// The seed: as given, as in the run to be continued, or the time.
-fn seed(args: &RunArgs, out: &Path, plan: &Plan) -> io::Result<Result<u64, String>> {
-    let shown = out.display();
-    if !out.join(arena::SAMPLES).exists() {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs());
-        return Ok(Ok(args.seed.unwrap_or(now)));
-    }
-    if !args.resume {
-        let why = format!("{shown} contains a run: continue it (--resume), or use another --out");
-        return Ok(Err(why));
-    }
-    let run = match read_run(out) {
-        Ok(run) => run,
-        Err(why) => return Ok(Err(format!("--resume: {why}"))),
-    };
-    if run.plan != plan.name {
-        return Ok(Err(format!("{shown} contains a run of {}, not of {}", run.plan, plan.name)));
-    }
-    let differs = run.measured.is_some_and(|its| its != Measured::of(plan));
-    if differs && !arena::recorded(out)?.is_empty() {
-        let why = "was begun with other works or times (such as those of --quick): continue it with \
-                   its own, or use another --out";
-        return Ok(Err(format!("{shown} {why}")));
-    }
-    if args.seed.is_some_and(|seed| seed != run.seed) {
-        return Ok(Err(format!("{shown} was begun with --seed {}; leave it out", run.seed)));
-    }
-    Ok(Ok(run.seed))
-}
-
 fn with_choices(mut plan: Plan, args: &RunArgs, known: &Catalogue) -> Plan {
     if args.quick {
         plan = plan.quick();
@@ -359,11 +332,11 @@ fn announce_files(plan: &Plan) -> io::Result<()> {
     if bytes < BYTES_ANNOUNCED_MIN {
         return Ok(());
     }
-    writeln!(io::stdout(), "writing up to {} MB of files to serve", bytes / 1_000_000)
+    writeln!(Output, "writing up to {} MB of files to serve", bytes / 1_000_000)
 }
 
 fn announce(plan: &Plan, arena: &Arena, field: &Participants) -> io::Result<()> {
-    let mut out = io::stdout();
+    let mut out = Output;
     writeln!(out, "{}: {}", plan.name, plan.description)?;
     for contender in &field.shown {
         match &contender.absent {

@@ -16,7 +16,7 @@ use deathmatch::sample::Load;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::job::prepare;
-use super::usage;
+use super::{Output, usage};
 
 /// Redraws a second of the live view.
 const REDRAWS: u8 = 8;
@@ -62,7 +62,7 @@ pub(super) fn generate(
     })
 }
 
-/// Prints and writes the figures.
+/// Writes and prints the figures. Files that cannot be written are an error after that.
 pub(super) fn report(
     args: &UrlArgs,
     job: &Job,
@@ -73,20 +73,24 @@ pub(super) fn report(
     let is_interrupted = job.stop.load(Ordering::Relaxed);
     let described = Described { is_interrupted, ..described };
     let figures = Figures::of(described, load, &watch.progress());
-    let mut out = io::stdout();
+    let written = write_files(args, &figures);
     if args.json {
-        writeln!(out, "{}", serde_json::to_string_pretty(&figures)?)?;
+        writeln!(Output, "{}", serde_json::to_string_pretty(&figures)?)?;
     } else {
-        write!(out, "{figures}")?;
+        write!(Output, "{figures}")?;
     }
+    written?;
+    Ok(if figures.is_passed() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn write_files(args: &UrlArgs, figures: &Figures) -> io::Result<()> {
     if let Some(file) = &args.csv {
         figures.write_csv(file).map_err(|e| named(file, &e))?;
     }
     if let Some(file) = &args.html {
         figures.write_html(file).map_err(|e| named(file, &e))?;
     }
-    args.outcomes.write(&figures.url, &figures.checks)?;
-    Ok(if figures.is_passed() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    args.outcomes.write(&figures.url, &figures.checks)
 }
 
 fn named(file: &std::path::Path, e: &io::Error) -> io::Error {
@@ -138,7 +142,7 @@ fn live(url: &str, offered: &Offer, now: &Progress) -> String {
     text += &format!("  {}\n", outcomes.join("   "));
     text += &format!(
         "  generator: busy {:.0} %{}\n\n",
-        now.load.busy_s / now.seconds.max(1e-9) * 100.0,
+        now.load.busy_s / now.seconds.min(now.load.offering_s()).max(1e-9) * 100.0,
         match Latency::of(&now.load.lateness).filter(|_| offered.rate.is_some()) {
             Some(late) => format!(", late: {}", percentiles(&late)),
             None => String::new(),

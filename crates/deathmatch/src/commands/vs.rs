@@ -18,7 +18,7 @@ use serde_json::json;
 
 use super::duel::table;
 use super::run::{Executed, FinishedRun, Participants, execute, write_run};
-use super::{draw, read_run, usage, write_report};
+use super::{Output, print_report, read_run, usage, write_report};
 
 /// Directories that are tried for the results.
 const OUT_MAX: u32 = 1_000;
@@ -296,7 +296,7 @@ fn kept(dir: &Path, plan: &Plan) -> io::Result<Vec<Judgement>> {
     Ok(all)
 }
 
-/// Judges, prints the result, and writes the report.
+/// Judges, writes the report and the outcomes, and prints the result.
 fn show(
     args: &VsArgs,
     plan: &Plan,
@@ -310,19 +310,20 @@ fn show(
     let judged = Judged::of(&found, kept, args.tolerance);
     whole.run.judged = Some(judged.clone());
     write_run(&whole.arena, &whole.run)?;
-    let mut out = io::stdout();
+    let FinishedRun { arena, run, samples, .. } = &whole;
+    let rankings = write_report(&arena.out, run, samples)?;
+    let subject = format!("{} vs {}", judged.first, plan.contenders[1..].join(", "));
+    let written = args.outcomes.write(&subject, &checks(&judged));
     if args.json {
         let mut all = serde_json::to_value(&judged)?;
         all["outcome"] = serde_json::to_value(judged.outcome())?;
         all["duels"] = serde_json::to_value(&found)?;
-        writeln!(out, "{}", serde_json::to_string_pretty(&all)?)?;
-        write_report(&whole.arena.out, &whole.run, &whole.samples)?;
+        writeln!(Output, "{}", serde_json::to_string_pretty(&all)?)?;
     } else {
-        found.iter().try_for_each(|duel| table(&mut out, duel, plan))?;
-        draw(&whole.arena.out, &whole.run, &whole.samples, false)?;
+        found.iter().try_for_each(|duel| table(&mut Output, duel, plan))?;
+        print_report(&arena.out, run, samples, &rankings)?;
     }
-    let subject = format!("{} vs {}", judged.first, plan.contenders[1..].join(", "));
-    args.outcomes.write(&subject, &checks(&judged))?;
+    written?;
     Ok(ExitCode::from(judged.exit_code()))
 }
 

@@ -210,7 +210,7 @@ impl Figures {
             requests,
         } = described;
         let seconds = seconds(&offered, is_interrupted, progress.seconds);
-        let offering_s = seconds.min(offered.seconds_max.unwrap_or(seconds));
+        let offering_s = seconds.min(load.offering_s());
         let bad = progress.bad_statuses();
         let answered = load.replies + load.errors.total();
         // Without keep-alive none is opened in place of another.
@@ -567,15 +567,20 @@ mod tests {
 
     #[test]
     fn a_generator_is_the_limit_of_the_time_in_which_requests_begin() {
-        let load = Load { busy_s: 9.8, ..Load::default() };
-        for (seconds_max, ended_s, is_limit) in
-            [(Some(10.0), 10.0, true), (Some(10.0), 11.0, true), (None, 11.0, false)]
-        {
-            let offered = Offer { seconds_max, ..Offer::default() };
-            let described = Described { offered, ..Described::default() };
+        // Regression: of a load by number, the time after its last request counted, in which the
+        // generator waits for responses. The seconds are those without end, and how many drain.
+        for (seconds, draining_s, ended_s, is_limit) in [
+            (10.0, 0.0, 10.0, true),
+            (10.0, 0.0, 11.0, true),
+            (1e6, 0.0, 11.0, false),
+            (1e6, 1e6 - 10.0, 11.0, true),
+            (1e6, 1e6 - 10.9, 11.0, false),
+        ] {
+            let load = Load { busy_s: 9.8, seconds, draining_s, ..Load::default() };
+            let described = Described::default();
             let progress = Progress { seconds: ended_s, ..Progress::default() };
             let generator = Figures::of(described, &load, &progress).generator;
-            assert_eq!(generator.is_limit, is_limit, "{seconds_max:?}, {ended_s} s: {generator:?}");
+            assert_eq!(generator.is_limit, is_limit, "{seconds}, {ended_s} s: {generator:?}");
         }
     }
 

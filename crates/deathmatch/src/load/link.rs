@@ -57,7 +57,7 @@ pub(super) trait Link: Default {
         self.is_ready()
     }
 
-    /// Largest number of concurrent requests, if the server has told it.
+    /// Largest number of concurrent requests; before the server has told it, an assumed one.
     fn streams_max(&self) -> u32;
 
     /// `true` if the handshake was resumed.

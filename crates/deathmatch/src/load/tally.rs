@@ -80,6 +80,8 @@ impl Tally {
         }
         if self.is_full() {
             self.to = self.to.min(intended + 1);
+            let offering_ns = self.to.saturating_sub(self.from);
+            self.load.draining_s = self.load.seconds - offering_ns as f64 / 1e9;
         }
     }
 
@@ -202,10 +204,10 @@ impl Tally {
         }
     }
 
-    /// Counts the generator's work from one moment to the other.
+    /// Counts the generator's work from one moment to the other, as far as it is measured.
     pub(super) fn busy(&mut self, from: u64, to: u64) {
         if self.measures(from) {
-            self.load.busy_s += (to - from.min(to)) as f64 / 1e9;
+            self.load.busy_s += to.min(self.to).saturating_sub(from) as f64 / 1e9;
         }
     }
 
@@ -232,4 +234,27 @@ pub(super) struct Reply {
 
 pub(super) fn nanoseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Regression: the work of a load by number counted until its last request began, and all of
+    /// its time as time in which it could have worked.
+    #[test]
+    fn a_load_by_number_drains_after_its_last_request() {
+        let watch = Watch::new(Some(2));
+        let hour = Duration::from_secs(3_600);
+        let mut tally = Tally::new(Duration::ZERO, hour, hour).watched(Some(&watch));
+        tally.intend(0, 1);
+        tally.busy(0, SECOND_NS / 2);
+        assert!(tally.is_open(SECOND_NS));
+        tally.intend(SECOND_NS, 1);
+        tally.busy(SECOND_NS / 2, 3 * SECOND_NS);
+        tally.busy(3 * SECOND_NS, 4 * SECOND_NS);
+        let load = tally.finish();
+        let [offering_s, busy_s] = [load.offering_s(), load.busy_s].map(|s| (s * 1e6).round());
+        assert_eq!((offering_s, busy_s), (1e6, 1e6), "{load:?}");
+    }
 }

@@ -8,7 +8,7 @@ use super::measure::Measure;
 use super::numbers::sensible;
 use super::pair::{Pair, pairs};
 use super::run::Run;
-use crate::sample::{Mark, Sample};
+use crate::sample::{Mark, Sample, plan_round};
 use crate::stats::{counts, restless};
 
 #[derive(Clone, Debug, Default)]
@@ -40,7 +40,7 @@ impl<'a> Beside<'a> {
             samples.iter().filter(|s| s.probe && s.load.seconds > 0.0).collect();
         let mut repeated = BTreeMap::new();
         for sample in samples.iter().filter(|s| s.marks.contains(&Mark::FloorMoved) && !s.probe) {
-            *repeated.entry(sample.round).or_default() += 1;
+            *repeated.entry(plan_round(sample.round)).or_default() += 1;
         }
         let limits = limits(run, samples);
         Beside {
@@ -113,4 +113,27 @@ fn restless_rounds(looks: &[&Sample]) -> Vec<u32> {
     }
     let mean = |values: Vec<f64>| values.iter().sum::<f64>() / values.len().max(1) as f64;
     restless(&by_round.into_iter().map(|(round, values)| (round, mean(values))).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::invented;
+    use crate::sample::TURNS_FROM;
+
+    /// Regression: turns at a work that others do in slices told of a round 10,003 beside round 3.
+    #[test]
+    fn a_repeated_round_is_told_once() {
+        let (run, mut samples) = invented::full::run();
+        let plainly = Beside::of(&run, &samples).repeated;
+        let marked = samples.iter().find(|s| s.marks.contains(&Mark::FloorMoved) && !s.probe);
+        let mut turn = marked.unwrap().clone();
+        turn.round += TURNS_FROM;
+        samples.push(turn);
+        let repeated = Beside::of(&run, &samples).repeated;
+        assert_eq!(plainly.keys().collect::<Vec<_>>(), [&2]);
+        assert_eq!(repeated, BTreeMap::from([(2, plainly[&2] + 1)]));
+        let rounds = crate::summary::summary(&run, &samples).repeated_rounds;
+        assert_eq!(rounds.into_iter().collect::<Vec<_>>(), [2]);
+    }
 }

@@ -89,24 +89,35 @@ pub fn read_archive(file: &Path) -> Result<(Vec<Target>, usize), String> {
 /// As `read_archive`.
 pub fn read_pages(file: &Path) -> Result<(Vec<ScenarioStep>, usize), String> {
     let (all, others) = read_entries(file)?;
-    let mut steps: Vec<(String, f64, ScenarioStep)> = Vec::new();
+    let mut pages: Vec<Page> = Vec::new();
     for (target, entry) in all {
         let began = instant::parse(&entry.started_date_time).unwrap_or(0.0);
         let ended = began + entry.time.max(0.0) / 1e3;
-        let Some((_, latest, step)) = steps.last_mut().filter(|its| its.0 == entry.pageref) else {
-            if let Some((_, latest, before)) = steps.last_mut() {
-                let pause = (began - *latest).clamp(0.0, PAUSE_S_MAX);
-                before.pause = [Duration::from_secs_f64(pause); 2];
-            }
-            let name = target.name();
-            let step = ScenarioStep { name, targets: vec![target], pause: [Duration::ZERO; 2] };
-            steps.push((entry.pageref, ended, step));
+        // Requests of two pages are recorded in turns where both load at once.
+        if let Some(page) = pages.iter_mut().find(|page| page.pageref == entry.pageref) {
+            page.ended = page.ended.max(ended);
+            page.step.targets.push(target);
             continue;
-        };
-        *latest = latest.max(ended);
-        step.targets.push(target);
+        }
+        let name = target.name();
+        let step = ScenarioStep { name, targets: vec![target], pause: [Duration::ZERO; 2] };
+        pages.push(Page { pageref: entry.pageref, began, ended, step });
     }
-    Ok((steps.into_iter().map(|(_, _, step)| step).collect(), others))
+    for at in 1..pages.len() {
+        let pause = (pages[at].began - pages[at - 1].ended).clamp(0.0, PAUSE_S_MAX);
+        pages[at - 1].step.pause = [Duration::from_secs_f64(pause); 2];
+    }
+    Ok((pages.into_iter().map(|page| page.step).collect(), others))
+}
+
+/// A page of an archive. Times are seconds since 1970.
+struct Page {
+    pageref: String,
+    /// Start of its first request.
+    began: f64,
+    /// End of its latest response.
+    ended: f64,
+    step: ScenarioStep,
 }
 
 /// The requests to the server of the first one, and what is recorded of them.
@@ -193,23 +204,35 @@ mod tests {
                 "request":{{"method":"GET","url":"https://a{path}"}}}}"#
             )
         };
-        let entries = [
+        let visited = [
             entry("one", 1.0, "/"),
             entry("one", 1.1, "/app.css"),
             entry("one", 1.3, "/app.js"),
             entry("two", 4.5, "/next"),
         ];
-        let text = format!(r#"{{"log":{{"entries":[{}]}}}}"#, entries.join(","));
-        fs::write(&file, text).unwrap();
-        let (steps, others) = read_pages(&file).unwrap();
-        fs::remove_file(&file).unwrap();
-        let shown: Vec<(&str, usize, u128)> = steps
-            .iter()
-            .map(|step| (step.name.as_str(), step.targets.len(), step.pause[0].as_millis()))
-            .collect();
-        assert_eq!(
-            (shown.as_slice(), others),
-            (&[("GET /", 3, 3_000), ("GET /next", 1, 0)][..], 0)
-        );
+        // Regression: a page whose requests are recorded between those of another one was split,
+        // and each further part was a step of its own.
+        let at_once = [
+            entry("one", 1.0, "/"),
+            entry("two", 4.5, "/next"),
+            entry("one", 4.6, "/late.js"),
+            entry("two", 4.7, "/next.css"),
+            entry("three", 6.9, "/last"),
+        ];
+        let rows: [(&[String], &[(&str, usize, u128)]); 2] = [
+            (&visited, &[("GET /", 3, 3_000), ("GET /next", 1, 0)]),
+            (&at_once, &[("GET /", 2, 0), ("GET /next", 2, 2_000), ("GET /last", 1, 0)]),
+        ];
+        for (entries, expected) in rows {
+            let text = format!(r#"{{"log":{{"entries":[{}]}}}}"#, entries.join(","));
+            fs::write(&file, text).unwrap();
+            let (steps, others) = read_pages(&file).unwrap();
+            fs::remove_file(&file).unwrap();
+            let shown: Vec<(&str, usize, u128)> = steps
+                .iter()
+                .map(|step| (step.name.as_str(), step.targets.len(), step.pause[0].as_millis()))
+                .collect();
+            assert_eq!((shown.as_slice(), others), (expected, 0));
+        }
     }
 }

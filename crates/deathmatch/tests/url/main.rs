@@ -242,6 +242,33 @@ fn the_summary_and_the_files_have_the_figures() {
     assert!(page.matches("<title>").count() > 10, "bars say their numbers");
 }
 
+/// Regression: a load with failures ended with 0 and wrote no file once its standard output was
+/// closed.
+#[test]
+fn without_a_reader_of_its_output_it_has_its_exit_code_and_its_files() {
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let server = Server::start(None);
+    let folder = folder("url-unread");
+    let [junit, table] = ["out.xml", "out.csv"].map(|name| folder.join(name));
+    for (path, code, more) in
+        [("/missing", 1, &["--json"][..]), ("/missing", 1, &[]), ("/ok", 0, &[])]
+    {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let status = Command::new(DEATHMATCH)
+            .args(["-n", "4", "-c", "1", &format!("http://{}{path}", server.address)])
+            .args(["--junit".as_ref(), junit.as_os_str(), "--csv".as_ref(), table.as_os_str()])
+            .args(more)
+            .stdout(writer)
+            .status()
+            .unwrap();
+        assert_eq!(status.code(), Some(code), "{path} {more:?}");
+        for file in [&junit, &table] {
+            fs::remove_file(file).unwrap_or_else(|e| panic!("{path} {more:?}: {e}"));
+        }
+    }
+}
+
 #[test]
 fn https_is_verified_unless_told_otherwise() {
     let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);

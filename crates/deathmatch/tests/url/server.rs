@@ -150,15 +150,25 @@ pub(crate) fn tls(identity: &Identity, protocol: &[u8]) -> Arc<ServerConfig> {
 
 /// A server of HTTP/2 over TLS; returns its address and its number of requests.
 pub(crate) fn serve_http2(config: Arc<ServerConfig>) -> (SocketAddr, Arc<AtomicU64>) {
-    serve_http2_with(Some(tokio_rustls::TlsAcceptor::from(config)))
+    let acceptor = tokio_rustls::TlsAcceptor::from(config);
+    serve_http2_with(Some(acceptor), &h2::server::Builder::new())
 }
 
 /// As `serve_http2`, in clear text with prior knowledge.
 pub(crate) fn serve_http2_plainly() -> (SocketAddr, Arc<AtomicU64>) {
-    serve_http2_with(None)
+    serve_http2_with(None, &h2::server::Builder::new())
 }
 
-fn serve_http2_with(acceptor: Option<tokio_rustls::TlsAcceptor>) -> (SocketAddr, Arc<AtomicU64>) {
+/// As `serve_http2_plainly`; more concurrent streams than these are refused.
+pub(crate) fn serve_http2_of_streams(streams_max: u32) -> SocketAddr {
+    serve_http2_with(None, h2::server::Builder::new().max_concurrent_streams(streams_max)).0
+}
+
+fn serve_http2_with(
+    acceptor: Option<tokio_rustls::TlsAcceptor>,
+    settings: &h2::server::Builder,
+) -> (SocketAddr, Arc<AtomicU64>) {
+    let settings = settings.clone();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let (address, requests) = (listener.local_addr().unwrap(), Arc::new(AtomicU64::new(0)));
     let counted = requests.clone();
@@ -170,12 +180,13 @@ fn serve_http2_with(acceptor: Option<tokio_rustls::TlsAcceptor>) -> (SocketAddr,
             loop {
                 let (socket, _) = listener.accept().await.unwrap();
                 let (acceptor, counted) = (acceptor.clone(), counted.clone());
+                let settings = settings.clone();
                 tokio::spawn(async move {
                     match acceptor {
-                        None => converse_http2(socket, &counted).await,
+                        None => converse_http2(socket, &settings, &counted).await,
                         Some(acceptor) => {
                             let Ok(socket) = acceptor.accept(socket).await else { return };
-                            converse_http2(socket, &counted).await;
+                            converse_http2(socket, &settings, &counted).await;
                         }
                     }
                 });
@@ -317,9 +328,10 @@ fn leave_an_asset(
 
 async fn converse_http2(
     socket: impl tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin,
+    settings: &h2::server::Builder,
     counted: &AtomicU64,
 ) {
-    let Ok(mut connection) = h2::server::handshake(socket).await else { return };
+    let Ok(mut connection) = settings.handshake(socket).await else { return };
     while let Some(Ok((request, respond))) = connection.accept().await {
         let number = counted.fetch_add(1, Ordering::SeqCst);
         // As nginx does after `keepalive_requests`.

@@ -9,7 +9,10 @@ use deathmatch::tls::Identity;
 use serde_json::{Value, json};
 
 use crate::scripted::folder;
-use crate::server::{Server, serve_http2, serve_http2_leaving, serve_http2_leaving_an_asset, tls};
+use crate::server::{
+    Server, serve_http2, serve_http2_leaving, serve_http2_leaving_an_asset, serve_http2_of_streams,
+    tls,
+};
 use crate::{DEATHMATCH, ONE_AT_A_TIME, said};
 
 /// Runs the steps against a server; returns the exit code and the figures.
@@ -177,6 +180,21 @@ fn over_http2_a_visitor_has_one_connection() {
     let url = format!("https://localhost:{}", server.address.port());
     let (code, found) = visit(&url, SHOP, &["--insecure", "-n", "8", "-c", "2"]);
     assert_eq!((code, &found["responses"]), (Some(0), &8.into()), "{found}");
+}
+
+/// Regression: a visitor sent all assets of a page at once, so a server that allows fewer streams
+/// refused the surplus, and the visit failed.
+#[test]
+fn over_http2_a_visitor_has_no_more_streams_than_the_server_allows() {
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let url = format!("http://{}", serve_http2_of_streams(3));
+    let assets: Vec<String> = (1..=8).map(|number| format!("/{number}")).collect();
+    let steps = format!("[[step]]\nrequest = \"/page\"\nassets = {assets:?}");
+    let load = ["--h2", "-n", "6", "-c", "2", "--timeout", "2s"];
+    let (code, found) = visit(&url, &steps, &load);
+    assert_eq!((code, &found["statuses"]), (Some(0), &json!({ "200": 6 })), "{found}");
+    assert_eq!(found["errors"]["http2"], 0, "{found}");
+    assert_eq!(found["connections"], 6, "one for each visit: {found}");
 }
 
 #[test]

@@ -37,6 +37,8 @@ pub struct ResponseHead<'a> {
     pub file: Option<File<'a>>,
     /// `X-Accel-Buffering: no`: a slow client slows the upstream down.
     pub is_unbuffered: bool,
+    /// A field may name the upstream: Location, Content-Location, Refresh or Set-Cookie.
+    pub may_name_upstream: bool,
     /// The field lines, each ended by CRLF, and the empty line.
     pub field_lines: &'a [u8],
     /// Offsets of the fields for the client, as far as their names tell.
@@ -125,6 +127,7 @@ pub(crate) fn read(
         upgrade: None,
         file: None,
         is_unbuffered: false,
+        may_name_upstream: false,
         field_lines,
         public: FieldIndex::default(),
     };
@@ -178,6 +181,14 @@ impl FieldState {
                 response.upgrade = Some(value).filter(|_| self.upgrades == 1);
                 true
             }
+            7 if is("refresh") => {
+                response.may_name_upstream = true;
+                false
+            }
+            8 if is("location") => {
+                response.may_name_upstream = true;
+                false
+            }
             10 if is("connection") => {
                 self.close |= fields::has_token(value, b"close");
                 self.keep_alive |= fields::has_token(value, b"keep-alive");
@@ -190,6 +201,10 @@ impl FieldState {
                 }
                 true
             }
+            10 if is("set-cookie") => {
+                response.may_name_upstream = true;
+                false
+            }
             10 => is("keep-alive"),
             14 if is("content-length") => {
                 if !name.contains(&b'_') {
@@ -200,6 +215,10 @@ impl FieldState {
             16 if is("x-accel-redirect") => {
                 response.file = Some(File::Accel(value));
                 true
+            }
+            16 if is("content-location") => {
+                response.may_name_upstream = true;
+                false
             }
             16 => is("proxy-connection"),
             17 if is("transfer-encoding") => {

@@ -29,6 +29,10 @@ const TABLE_BYTES: u32 = 4096;
 /// A dynamic table size update to 0 (RFC 7541, 6.3). No request refers to the table.
 const NO_TABLE: &[u8] = &[0x20];
 
+/// Streams that are assumed to be allowed before the server's settings: RFC 9113, 6.5.2, recommends
+/// that servers allow no fewer.
+const STREAMS_ASSUMED: u32 = 100;
+
 /// The highest number a stream can have.
 const STREAM_MAX: u32 = (1 << 31) - 1;
 
@@ -122,7 +126,7 @@ impl Peer {
 
     /// Largest number of concurrent requests.
     pub(super) fn streams_max(&self) -> u32 {
-        self.streams_max.unwrap_or(0)
+        self.streams_max.unwrap_or(STREAMS_ASSUMED)
     }
 
     /// Makes a request of these fields and this body for this slot; returns the stream's number.

@@ -66,12 +66,12 @@ impl<L: Link> Visitor<L> {
         self.visit.as_ref().is_some_and(|visit| visit.thinks_until.is_none())
     }
 
-    /// Sends waiting requests on connections that are free. `false`: a connection does not take
-    /// one.
+    /// Sends waiting requests on connections that have fewer than the server allows (RFC 9113,
+    /// 5.1.2). `false`: a connection does not take one.
     pub(super) fn ask(&mut self, job: &Job, now: u64) -> bool {
         let Some(visit) = &mut self.visit else { return true };
         for Lane { link, asked, is_open } in &mut self.lanes {
-            while *is_open && link.may_ask() && (L::IS_MULTIPLEXED || asked.is_empty()) {
+            while *is_open && link.may_ask() && asked.len() < link.streams_max() as usize {
                 let Some(number) = visit.queue.pop_front() else { return true };
                 let (head, body) = job.request(visit.requests[number]);
                 if link.ask(number, head, body).is_err() {

@@ -85,10 +85,7 @@ impl Proxy {
             Box::pin(self.take_body(body, request, client, &mut upstream)).await?;
         }
         match await_in_place!(self.receive_head(request, client, &mut upstream)) {
-            Ok(head) => {
-                let head = self.translated(head, &self.encoded_base(request));
-                self.handle_head(request, client, upstream, &head)
-            }
+            Ok(head) => self.handle_head(request, client, upstream, &head),
             Err(error) => {
                 upstream.settle_continue(request, client);
                 Err(error)

@@ -5,7 +5,7 @@ use http::StatusCode;
 use hurtle_http::message::field_lines::field;
 use hurtle_http::message::forward;
 use hurtle_http::message::response::Fields;
-use hurtle_http::message::response_head::{File, ResponseHead};
+use hurtle_http::message::response_head::{File, ResponseError, ResponseHead};
 
 use super::super::client::Client;
 use super::super::request::RequestContext;
@@ -54,21 +54,36 @@ impl Proxy {
         &self,
         request: &RequestContext<'_>,
         client: &mut C,
-        mut upstream: Box<UpstreamRequest>,
+        upstream: Box<UpstreamRequest>,
         head: &RawHead,
     ) -> Handled {
         let mut parsed = head.parse();
+        let translate = |reply| self.translated(head, reply, || self.encoded_base(request));
+        match parsed.as_ref().ok().and_then(translate) {
+            None => self.handle_parsed(request, client, upstream, head, &mut parsed),
+            Some(head) => self.handle_parsed(request, client, upstream, &head, &mut head.parse()),
+        }
+    }
+
+    /// Handles a response in the client's terms. By reference, because a parsed head is large.
+    fn handle_parsed<C: Client>(
+        &self,
+        request: &RequestContext<'_>,
+        client: &mut C,
+        mut upstream: Box<UpstreamRequest>,
+        head: &RawHead,
+        parsed: &mut Result<ResponseHead<'_>, ResponseError>,
+    ) -> Handled {
         let is_on_stream = matches!(head, RawHead::Fields(_));
         if is_on_stream
             && upstream.protocol.is_some()
-            && let Ok(reply) = &mut parsed
+            && let Ok(reply) = parsed
             && reply.status.is_success()
         {
             // RFC 8441 section 5: a success is the 101 of HTTP/1.1.
             reply.status = StatusCode::SWITCHING_PROTOCOLS;
         }
-        // By reference: a parsed head is large.
-        let error = match &parsed {
+        let error = match &*parsed {
             Ok(reply)
                 if reply.status == StatusCode::SWITCHING_PROTOCOLS
                     && !is_on_stream

@@ -3,6 +3,8 @@
 
 use std::borrow::Cow;
 
+use http::StatusCode;
+use hurtle_http::message::response_head::ResponseHead;
 use hurtle_http::semantics::target::encode_path;
 
 use super::super::request::RequestContext;
@@ -59,21 +61,29 @@ impl Proxy {
 
     /// Returns a response's head with the client's terms in place of the upstream's: cookies and
     /// Refresh of all responses, and URLs of redirects, or of all if the upstream has other paths.
-    /// `base` is the mount's, if the upstream did not get it.
-    pub(super) fn translated(&self, head: RawHead, base: &[u8]) -> RawHead {
-        let (status, lines) = match &head {
-            RawHead::Text(text) => (head.status(), &text[..]),
-            RawHead::Edited(_) => return head,
-            RawHead::Fields(fields) => (head.status(), &fields.lines[..]),
-        };
-        let has_urls = status.starts_with(b"3") || status == b"201" || self.replaces_prefix();
-        if !self.config().rewrite_location || !(has_urls || sets_cookies_or_refreshes(lines)) {
-            return head;
+    /// `base` is the mount's, if the upstream did not get it. `None`: there is nothing to translate.
+    pub(super) fn translated(
+        &self,
+        head: &RawHead,
+        reply: &ResponseHead<'_>,
+        base: impl FnOnce() -> Vec<u8>,
+    ) -> Option<RawHead> {
+        if !reply.may_name_upstream || !self.config().rewrite_location {
+            return None;
         }
+        let lines = match head {
+            RawHead::Text(text) => &text[..],
+            RawHead::Edited(_) => return None,
+            RawHead::Fields(fields) => &fields.lines[..],
+        };
+        let has_urls = reply.status.is_redirection()
+            || reply.status == StatusCode::CREATED
+            || self.replaces_prefix();
+        let base = base();
         let mut out = Vec::with_capacity(lines.len() + base.len());
         let mut is_changed = false;
         for line in lines.split_inclusive(|b| *b == b'\n') {
-            match self.translated_line(line, base, has_urls) {
+            match self.translated_line(line, &base, has_urls) {
                 None => out.extend_from_slice(line),
                 Some(line) => {
                     out.extend_from_slice(&line);
@@ -81,11 +91,12 @@ impl Proxy {
                 }
             }
         }
-        match head {
-            head if !is_changed => head,
-            RawHead::Fields(fields) => RawHead::Fields(ResponseFields { lines: out, ..fields }),
+        is_changed.then(|| match head {
+            RawHead::Fields(ResponseFields { status, is_end, .. }) => {
+                RawHead::Fields(ResponseFields { status: *status, lines: out, is_end: *is_end })
+            }
             _ => RawHead::Edited(out),
-        }
+        })
     }
 
     /// Returns a field line in the client's terms; `None`: it stays as it is. `has_urls`: Location
@@ -170,14 +181,4 @@ impl Proxy {
             own.eq_ignore_ascii_case(host)
         })
     }
-}
-/// Returns whether a response has one of the fields that any status may have.
-fn sets_cookies_or_refreshes(lines: &[u8]) -> bool {
-    const NAMES: [&[u8]; 2] = [b"set-cookie:", b"refresh:"];
-    let begins = memchr::memchr_iter(b'\n', lines).map(|end| &lines[end + 1..]);
-    std::iter::once(lines).chain(begins).any(|line| {
-        let has =
-            |name: &&[u8]| line.get(..name.len()).is_some_and(|l| l.eq_ignore_ascii_case(name));
-        NAMES.iter().any(has)
-    })
 }

@@ -78,10 +78,13 @@ impl Fetch {
     pub(super) async fn run(mut self) {
         let sent_ms = clock::now_ms();
         let waits = Waits::default();
-        let taken = match self.receive_head(&waits).await {
-            Ok(taken) => self.proxy.translated(taken, &self.base),
+        let mut taken = match self.receive_head(&waits).await {
+            Ok(taken) => taken,
             Err(status) => return self.fail(status),
         };
+        let translate = |reply| self.proxy.translated(&taken, &reply, || self.base.clone());
+        let translated = taken.parse().ok().and_then(translate);
+        taken = translated.unwrap_or(taken);
         let checked = taken.parse().map_err(UpstreamError::BadResponse);
         let checked = checked.and_then(|reply| match reply.status {
             StatusCode::SWITCHING_PROTOCOLS => Err(UpstreamError::UnexpectedUpgrade),
