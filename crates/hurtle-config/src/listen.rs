@@ -51,24 +51,27 @@ fn hint(text: &str) -> String {
 impl Config {
     /// Removes IPv6 addresses where their IPv4 counterpart stands beside them: `[::]:80` beside
     /// `0.0.0.0:80`, and `[::1]:80` beside `127.0.0.1:80`. Returns those of listeners. It is for a
-    /// system without IPv6, where they cannot be bound; others remain and are reported then.
+    /// system without IPv6, where they cannot be bound; others remain and are reported then, also
+    /// one that a site or the PROXY protocol has alone.
     pub fn remove_ipv6_beside_ipv4(&mut self) -> Vec<Listen> {
-        let mut removed = Vec::new();
-        let metrics = self.metrics.iter_mut().map(|metrics| &mut metrics.listen);
-        for listed in [&mut self.listen, &mut self.listen_tls].into_iter().chain(metrics) {
-            removed.append(&mut remove_beside(listed));
-        }
         let on = self.proxy_protocol.iter_mut().map(|proxied| &mut proxied.on);
+        let mut alone = Vec::new();
         for listed in self.sites.iter_mut().map(|site| &mut site.listen).chain(on) {
-            remove_beside(listed);
+            remove_beside(listed, &[]);
+            alone.extend(listed.iter().cloned());
         }
-        removed
+        let metrics = self.metrics.iter_mut().map(|metrics| &mut metrics.listen);
+        let listeners = [&mut self.listen, &mut self.listen_tls].into_iter().chain(metrics);
+        listeners.flat_map(|listed| remove_beside(listed, &alone)).collect()
     }
 }
 
-fn remove_beside(listed: &mut Vec<Listen>) -> Vec<Listen> {
+fn remove_beside(listed: &mut Vec<Listen>, kept: &[Listen]) -> Vec<Listen> {
     let all = listed.clone();
-    listed.extract_if(.., |one| all.iter().any(|other| is_counterpart(one, other))).collect()
+    let is_beside = |one: &mut Listen| {
+        !kept.contains(one) && all.iter().any(|other| is_counterpart(one, other))
+    };
+    listed.extract_if(.., is_beside).collect()
 }
 
 /// Returns whether an IPv6 address means the same as an IPv4 one, of the other family.
@@ -93,11 +96,11 @@ mod tests {
     fn without_ipv6_its_addresses_beside_ipv4_are_removed() {
         let mount = "[[site.mount]]\nrespond = \"\"\n";
         let text = format!(
-            "listen = [\"0.0.0.0:80\", \"[::]:80\", \"[::]:81\", \"[::1]:82\"]\n\
+            "listen = [\"0.0.0.0:80\", \"[::]:80\", \"0.0.0.0:81\", \"[::]:81\", \"[::1]:82\"]\n\
              metrics = {{ listen = [\"127.0.0.1:9100\", \"[::1]:9100\"] }}\n\
              proxy_protocol = {{ from = \"10.0.0.0/8\", on = \"[::1]:82\" }}\n\
              [[site]]\nhosts = \"a.example\"\nlisten = [\"0.0.0.0:80\", \"[::]:80\"]\n{mount}\
-             [[site]]\nhosts = \"b.example\"\nlisten = \"[::]:80\"\n{mount}"
+             [[site]]\nhosts = \"b.example\"\nlisten = \"[::]:81\"\n{mount}"
         );
         let mut config = check(&text, std::path::Path::new("/etc/hurtle.toml")).unwrap();
         let secure = ["[::1]:443", "127.0.0.1:443", "10.0.0.1:444", "[::]:444"];
@@ -106,11 +109,11 @@ mod tests {
         let texts = |listed: &[Listen]| listed.iter().map(ToString::to_string).collect::<Vec<_>>();
         let removed = config.remove_ipv6_beside_ipv4();
         assert_eq!(texts(&removed), ["[::]:80", "[::1]:443", "[::1]:9100"]);
-        assert_eq!(texts(&config.listen), ["0.0.0.0:80", "[::]:81", "[::1]:82"]);
+        assert_eq!(texts(&config.listen), ["0.0.0.0:80", "0.0.0.0:81", "[::]:81", "[::1]:82"]);
         assert_eq!(texts(&config.listen_tls), ["127.0.0.1:443", "10.0.0.1:444", "[::]:444"]);
         assert_eq!(texts(&config.metrics.unwrap().listen), ["127.0.0.1:9100"]);
         assert_eq!(texts(&config.sites[0].listen), ["0.0.0.0:80"]);
-        assert_eq!(texts(&config.sites[1].listen), ["[::]:80"], "empty would be every address");
+        assert_eq!(texts(&config.sites[1].listen), ["[::]:81"], "empty would be every address");
         assert_eq!(texts(&config.proxy_protocol.unwrap().on), ["[::1]:82"], "likewise");
     }
 

@@ -27,7 +27,7 @@ impl Mounts<'_, '_> {
         let (mut of_pages, mut has_more) = (Vec::new(), false);
         for mut mount in std::mem::take(&mut self.site.mounts) {
             let behind = format!("{}/x", mount.path);
-            if mount.is_exact() && mount.path.ends_with(".php") && !is_open(&mount) {
+            if mount.is_page() && mount.path.ends_with(".php") && !is_open(&mount) {
                 of_pages.extend((!scripts.is_in(&behind)).then(|| behind_page(&mount)));
             }
             let is_own = mount.place.iter().any(|(_, matcher)| scripts.is(matcher));

@@ -42,8 +42,8 @@ impl<'a> Mounts<'a, '_> {
                         let own = mounts.iter().cloned().map(|mount| mount.at_exactly(path));
                         self.conditions.extend(own.map(|mount| (d, *path, mount)));
                     }
-                    Modifier::Final if has_expressions && mounts.iter().any(Mount::is_refusal) => {
-                        report.refuse(d, BESIDE_EXPRESSIONS);
+                    Modifier::Final if mounts.iter().any(Mount::is_refusal) => {
+                        self.before_finals.push((d, path));
                     }
                     Modifier::Final if !has_expressions => {}
                     Modifier::Exact | Modifier::Final => {
@@ -83,6 +83,11 @@ impl<'a> Mounts<'a, '_> {
 
     /// Adds the mounts of conditions in locations, behind those of expressions.
     pub(super) fn add_conditions(&mut self, locations: &[&Directive], report: &mut Report) {
+        for (d, path) in std::mem::take(&mut self.before_finals) {
+            if self.is_final(path, locations) {
+                report.refuse(d, BESIDE_EXPRESSIONS);
+            }
+        }
         for (d, path, mut mount) in std::mem::take(&mut self.conditions) {
             if self.is_final(path, locations) && !mount.is_exact() {
                 report.refuse(d, BESIDE_EXPRESSIONS);

@@ -89,9 +89,14 @@ impl Mount {
     /// `true` for the mount of a location with this path; `is_exact`: one with `=`.
     pub(super) fn is_of(&self, location: &str, is_exact: bool) -> bool {
         match is_exact {
-            true => self.is_exact() && self.path == location,
+            true => self.is_page() && self.path == location,
             false => self.is_prefix() && self.path == mount_path(location),
         }
+    }
+
+    /// `true`: it takes one path, whatever the request is else.
+    pub(super) fn is_page(&self) -> bool {
+        self.is_exact() && !self.place.iter().any(|(key, _)| key == "match")
     }
 
     /// `true`: it takes all paths beneath its own.

@@ -74,6 +74,8 @@ pub(super) struct Mounts<'a, 'b> {
     rules: Vec<Rule<'a>>,
     /// Rules of exact locations.
     redirects: Vec<Keys>,
+    /// Conditions of the server that refuse requests, with the final locations that they are for.
+    pub(super) before_finals: Vec<(&'a Directive, &'a str)>,
     /// Conditions in locations, with their paths and mounts.
     pub(super) conditions: Vec<(&'a Directive, &'a str, Mount)>,
     /// The named locations that became mounts.
@@ -109,6 +111,7 @@ impl<'a, 'b> Mounts<'a, 'b> {
             server_conditions: 0,
             rules: Vec::new(),
             redirects: Vec::new(),
+            before_finals: Vec::new(),
             conditions: Vec::new(),
             adorned: Vec::new(),
             private: Vec::new(),

@@ -182,7 +182,8 @@ impl<'a> Mounts<'a, '_> {
     /// are any that would take their paths.
     pub(super) fn add_within(&mut self) {
         let within = std::mem::take(&mut self.within);
-        let has_match = |mount: &Mount| mount.place.iter().any(|(key, _)| key == "match");
+        let has_match =
+            |mount: &Mount| !mount.is_exact() && mount.place.iter().any(|(key, _)| key == "match");
         let scripts = |mount: &Mount| mount.key("fastcgi").is_some();
         let is_alone = within.iter().all(scripts)
             && self.site.mounts.iter().filter(|mount| has_match(mount)).count()

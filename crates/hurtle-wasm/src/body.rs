@@ -70,6 +70,10 @@ impl ResponseBody {
         };
         let (progress, label) = (Arc::clone(progress), Arc::clone(label));
         let mut rest = Rest { stream, guest, failure, progress, label, read_timeout, pause: None };
+        if declared == Some(0) {
+            // Nobody reads a body without bytes.
+            rest.end();
+        }
         let mut queued = VecDeque::new();
         while let Poll::Ready(next) = Pin::new(&mut rest.stream).poll_frame(cx) {
             match next {

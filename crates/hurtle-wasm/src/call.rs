@@ -174,7 +174,10 @@ impl Pending {
         };
         let read_timeout = compiled.settings.read_timeout;
         let declared = parts.headers.get(header::CONTENT_LENGTH);
-        let declared = declared.and_then(|length| length.to_str().ok()?.parse().ok());
+        let declared = match parts.status {
+            StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED => Some(0),
+            _ => declared.and_then(|length| length.to_str().ok()?.parse().ok()),
+        };
         let progress = &self.progress;
         let body = ResponseBody::new(stream, declared, guest, progress, label, read_timeout, cx);
         Ok(Response::from_parts(parts, body))

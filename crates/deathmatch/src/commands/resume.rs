@@ -1,5 +1,5 @@
-//! Conditions under which a run is continued (`--resume`): it has the same plan, and its slices the
-//! same contenders.
+//! Conditions under which a run is continued (`--resume`): it has the same plan, and its slices are
+//! of the same contenders.
 
 use std::collections::BTreeSet;
 use std::io;

@@ -102,7 +102,7 @@ pub struct Connection {
     /// Settings of a client's server.
     pub(super) server: ServerSettings,
     pub(super) output: Output,
-    /// The position after the last DATA frame in the output.
+    /// The position after the last DATA frame in the output that is not empty.
     pub(super) data_end: u64,
     /// Positions in the output at which ended streams end. A stream counts as open until then.
     pub(super) ends: VecDeque<u64>,

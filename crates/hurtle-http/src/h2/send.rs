@@ -137,8 +137,11 @@ impl Connection {
         let head = Head { len: data.len(), kind: frame::DATA, flags, stream: id };
         self.flood.sent_frame();
         self.output.gather(|out| out.extend_from_slice(&head.bytes()));
+        let is_empty = data.is_empty();
         self.output.push(data);
-        self.data_end = self.output.end();
+        if !is_empty {
+            self.data_end = self.output.end();
+        }
     }
 
     fn write_block<'f>(

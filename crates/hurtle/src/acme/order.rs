@@ -37,7 +37,6 @@ const TRIES: usize = 3;
 const NONCE_TRIES: usize = 5;
 const BAD_NONCE: &str = "urn:ietf:params:acme:error:badNonce";
 const RATE_LIMITED: &str = "urn:ietf:params:acme:error:rateLimited";
-const SERVER_INTERNAL: &str = "urn:ietf:params:acme:error:serverInternal";
 
 /// The certificate to order.
 pub(super) struct CertificateRequest<'a> {
@@ -118,12 +117,10 @@ async fn resume(
     record: &mut Record,
     storage: &Storage,
 ) -> Result<Option<(Order, KeyPair)>, String> {
+    // That of another authority stays until this one has another.
     let known = record.order.clone().filter(|open| open.directory == authority.directory);
-    let with_key = known.and_then(|open| Some((KeyPair::from_pem(&open.key).ok()?, open.url)));
-    let Some((key, url)) = with_key else {
-        record.order = None;
-        return Ok(None);
-    };
+    let Some(OpenOrder { url, key, .. }) = known else { return Ok(None) };
+    let Ok(key) = KeyPair::from_pem(&key) else { return Ok(None) };
     // Until the authority has told its state, the order stays in the record: another one in its
     // place counts against the authority's limits.
     let account = authority.account(storage).await?;
@@ -143,8 +140,7 @@ async fn resume(
 
 /// Returns whether a problem says nothing about the order (RFC 8555 section 6.7).
 fn is_passing(problem: &Problem) -> bool {
-    let kinds = [BAD_NONCE, RATE_LIMITED, SERVER_INTERNAL];
-    problem.r#type.as_deref().is_some_and(|kind| kinds.contains(&kind))
+    matches!(problem.r#type.as_deref(), Some(BAD_NONCE | RATE_LIMITED))
 }
 
 async fn create(

@@ -168,8 +168,7 @@ pub struct CertificateSnapshot {
     /// `files`, `acme`, `local` or `on-demand`, which stands for all certificates of the site in
     /// memory: their first expiry and their first renewal.
     pub source: Name,
-    /// Beginning and end of its validity, in seconds since 1970; `None`: it has not been issued
-    /// yet.
+    /// Beginning and end of its validity, in seconds since 1970; `None`: it is still to be issued.
     pub not_before: Option<u64>,
     pub not_after: Option<u64>,
     /// Time at which the server replaces it, or tries so again, in seconds since 1970; `None`: the

@@ -117,7 +117,8 @@ pub(super) async fn run_tunnel<T: Protocol>(
     };
     // HTTP has ended, so an error can only be logged.
     let (completed, next) = match ended {
-        Ok(Ok(())) => (Ok(()), Next::Close),
+        // The client may still be sending to a remote end that has left.
+        Ok(Ok(())) => (Ok(()), Next::Linger),
         Ok(Err(_)) => (Err(ExchangeError::Gone), Next::Abort),
         Err(_) => (Err(ExchangeError::Stalled), Next::Abort),
     };
@@ -275,7 +276,7 @@ impl<T: Protocol> End for ClientEnd<'_, T> {
 
 /// Why one direction of a tunnel has failed.
 enum CarryError {
-    /// The sender failed.
+    /// The sender failed before its end.
     NotGiven,
     /// The receiver takes no more.
     NotTaken,

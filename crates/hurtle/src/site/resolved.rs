@@ -216,11 +216,16 @@ impl<'a> Resolved<'a> {
     fn is_read_alike(&self) -> bool {
         let (head, is_tls) = (self.head, self.is_tls);
         let request = MatchedRequest { head, client: None, peer: None, is_tls };
-        match self.route() {
-            Some(route @ Route::Mount { .. }) => self.site.check_readings(route, &request).is_ok(),
-            _ => self.target().is_some_and(|(sent, _)| {
-                decoded(sent).is_ok_and(|path| matches!(read_leniently(&path), Ok(None)))
-            }),
+        let is_plain = |path: &[u8]| matches!(read_leniently(path), Ok(None));
+        match (self.route(), self.site.routing) {
+            (Some(route @ Route::Mount { .. }), Routing::ByPath) => {
+                self.site.check_readings(route, &request).is_ok()
+            }
+            // The client, which is not known here, may decide about the mount of another reading.
+            (Some(Route::Mount { path, .. }), _) => is_plain(path),
+            _ => self
+                .target()
+                .is_some_and(|(sent, _)| decoded(sent).is_ok_and(|path| is_plain(&path))),
         }
     }
 

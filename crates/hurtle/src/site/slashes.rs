@@ -92,8 +92,8 @@ impl Site {
     }
 }
 
-/// Returns whether the mount's handler, or another one to which it hands requests on, interprets
-/// the path itself.
+/// Returns whether the path is interpreted by the mount's handler, or by another one to which it
+/// hands requests on.
 pub(super) fn passes_path_on(mount: &MountRef<'_>) -> bool {
     reads_path(mount.handler()) || mount.hands_on()
 }

@@ -9,8 +9,13 @@ pub(crate) const ROWS: &[Row] = &[
         http: "server { listen 127.0.0.1:{port}; root {root};
                if ($http_x_origin != \"s3cret\") { return 403; }
                location = /a.txt { expires 1d; }
-               location = / { return 200 front; } }",
+               location = /index.html { add_header X-Index yes; }
+               location = /front { return 200 front; } }",
         requests: &[
+            "GET /index.html",
+            "GET /index.html X-Origin=s3cret",
+            "GET /front",
+            "GET /front X-Origin=s3cret",
             "GET /a.txt",
             "GET /a.txt X-Origin=s3cret",
             "GET /",

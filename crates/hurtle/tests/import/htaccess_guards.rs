@@ -130,6 +130,11 @@ const REFUSED: &[(&str, usize, &str)] = &[
         "write whole methods",
     ),
     (
+        "RewriteEngine On\nRewriteCond %{REQUEST_METHOD} ^P.*T$\nRewriteRule ^ - [F]",
+        3,
+        "write whole methods",
+    ),
+    (
         "Require all denied\n<FilesMatch \"\\.(html|css)$\">\nRequire ip 10.0.0.1\n</FilesMatch>",
         2,
         "for the page of a directory",

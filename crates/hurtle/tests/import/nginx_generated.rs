@@ -141,7 +141,7 @@ fn is_named(request: &str, nginx: &Seen, ours: &Seen, text: &str) -> bool {
         // Errors and redirects may have the fields of their mount.
         || (nginx.status == ours.status && is_error(nginx) && nginx.location == ours.location)
         // A remark with this path, or one of its directory or of a page.
-        || [path, "nginx sends `return` before it checks"]
+        || [path, "nginx sends `return` before it checks", "is answered without this condition"]
             .iter()
             .any(|part| text.contains(&format!("GET {part}")) || (part.len() > 9 && text.contains(part)))
         || text.contains("nginx answers as this location does")

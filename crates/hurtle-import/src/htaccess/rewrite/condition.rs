@@ -225,9 +225,13 @@ impl Requests {
                     condition.patterns(true, false).ok_or("write methods, such as ^(GET|HEAD)$")?;
                 let list = if *is_not { &mut self.not_methods } else { &mut self.methods };
                 for text in known {
+                    let text = match condition.ignores_case {
+                        true => text.to_ascii_uppercase(),
+                        false => text,
+                    };
                     // An open end: each of METHODS is the beginning of itself alone.
                     let method = text.trim_end_matches('*');
-                    if method != text && !METHODS.contains(&method) {
+                    if method.contains('*') || method != text && !METHODS.contains(&method) {
                         return Err(format!(
                             "write whole methods, such as ^(GET|HEAD)$, not {method}"
                         ));

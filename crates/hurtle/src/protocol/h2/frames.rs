@@ -110,8 +110,8 @@ impl FrameStream for Frames {
         Poll::Ready(Ok(()))
     }
 
-    /// Returns the connection's sent data while this stream waits for its turn, because the peer is
-    /// not stalled then.
+    /// Returns the connection's sent data while this stream waits for its turn: the peer is not
+    /// stalled then, if that grows.
     fn flushed_bytes(&self) -> u64 {
         let codec = self.shared.codec.borrow();
         match codec.waits_for_turn(self.id) {

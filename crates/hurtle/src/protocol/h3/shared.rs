@@ -183,9 +183,17 @@ impl Shared {
     }
 
     /// Returns a number that grows when QUIC takes bytes of a response, or of others while it waits
-    /// only for them. Flow control tells of a stream whose own window is closed nothing.
+    /// only for them: until the connection has room, or behind held ones that go first, so that
+    /// the client has not got this one's bytes yet.
     pub(super) fn admitted(&self, id: u64) -> u64 {
-        self.outboxes.borrow().get(&id).map_or(self.written.get(), |outbox| outbox.admitted)
+        let (outboxes, codec) = (self.outboxes.borrow(), self.codec.borrow());
+        let rank = |id: u64| h3::send_rank(codec.priority(id), id);
+        match outboxes.get(&id) {
+            Some(outbox) if outboxes.keys().all(|other| rank(*other) <= rank(id)) => {
+                outbox.admitted
+            }
+            _ => self.written.get(),
+        }
     }
 
     /// Notes that flow control admits more bytes of a stream.
