@@ -61,8 +61,8 @@ impl Proxy {
 
     /// Returns a response's head with the client's terms in place of the upstream's: cookies and
     /// Refresh of all responses, and URLs of redirects, or of all if the upstream has other paths.
-    /// `base` is the mount's, if the upstream did not get it. `None`: the head names no upstream, or
-    /// the operator wants it as it is.
+    /// `base` is the mount's, if the upstream did not get it. `None`: the head names no upstream,
+    /// or the operator wants it as it is.
     pub(super) fn translated(
         &self,
         head: &RawHead,
