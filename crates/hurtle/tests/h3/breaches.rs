@@ -254,8 +254,10 @@ fn a_small_response_that_the_client_does_not_read_is_given_up() {
             };
             let mut response = ask(b"/a.txt").await;
             let others = async {
-                while others_move {
-                    ask(b"/b.txt").await.read_to_end(1_000).await.unwrap();
+                if others_move {
+                    loop {
+                        ask(b"/b.txt").await.read_to_end(1_000).await.unwrap();
+                    }
                 }
                 std::future::pending::<()>().await;
             };
