@@ -66,8 +66,8 @@ fn visits_of_another_course_are_another_load() {
     fs::remove_dir_all(dir).unwrap();
 }
 
-/// Regression: a generator that starts as soon as it is ready was marked late because of its own
-/// first connection.
+/// Regression: a generator that starts as soon as it is ready was marked late, because its own
+/// first connection took a while.
 #[test]
 fn a_generator_without_a_start_is_not_late() {
     let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);

@@ -52,8 +52,8 @@ fn a_resumed_duel_looks_no_more_often() {
     fs::remove_dir_all(&stage.arena.out).unwrap();
 }
 
-/// Slices whose ratios differ by such a share from burst to burst, before the first look and after
-/// it.
+/// Slices whose ratios differ by such a share from burst to burst: one share before the first look,
+/// and one after it.
 fn journal(template: &Sample, spreads: [f64; 2]) -> Vec<Sample> {
     let mut began_unix_s = template.began_unix_s;
     let slices = (0..CYCLES).flat_map(|cycle| [(cycle, "one", 0), (cycle, "two", 1)]);

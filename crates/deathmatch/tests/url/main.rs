@@ -242,8 +242,8 @@ fn the_summary_and_the_files_have_the_figures() {
     assert!(page.matches("<title>").count() > 10, "bars say their numbers");
 }
 
-/// Regression: a load with failures ended with 0 and wrote no file once its standard output was
-/// closed.
+/// Regression: once the reader of its standard output was gone, a load with failures ended with 0
+/// and wrote no file of its figures.
 #[test]
 fn without_a_reader_of_its_output_it_has_its_exit_code_and_its_files() {
     let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);

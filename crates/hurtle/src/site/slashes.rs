@@ -92,8 +92,8 @@ impl Site {
     }
 }
 
-/// Returns whether the path is interpreted by the mount's handler, or by another one to which it
-/// hands requests on.
+/// Returns whether the mount's handler interprets the path, or another one may that it hands
+/// requests on to.
 pub(super) fn passes_path_on(mount: &MountRef<'_>) -> bool {
     reads_path(mount.handler()) || mount.hands_on()
 }

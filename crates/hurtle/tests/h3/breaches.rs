@@ -228,8 +228,8 @@ fn a_response_that_the_client_does_not_read_is_given_up() {
     }));
 }
 
-/// The response was not reset if all of it waited for the window, nor, while any other response
-/// moved, at all.
+/// The response was not reset if all of it waited for the window, and never while any other
+/// response of the connection moved.
 #[test]
 fn a_small_response_that_the_client_does_not_read_is_given_up() {
     let unread = "x".repeat(8 << 10);
