@@ -6,6 +6,7 @@ use crate::peer::{answer, ask, talk};
 use crate::support::Server;
 use crate::support::client::PATIENCE;
 use crate::support::coding::{decode, text};
+use crate::support::waiting::PAUSE;
 
 #[test]
 fn compressed_files_are_those_of_http1() {
@@ -26,6 +27,7 @@ fn compressed_files_are_those_of_http1() {
                 }
                 let plain = if is_coded { decode(coding, &response.body) } else { None };
                 assert!(plain.as_ref().unwrap_or(&response.body) == page.as_bytes());
+                tokio::time::sleep(PAUSE).await;
             }
         });
         assert_eq!(decode(coding, &found.body).unwrap(), page.as_bytes());

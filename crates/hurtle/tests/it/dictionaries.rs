@@ -2,17 +2,15 @@
 
 use std::fs;
 use std::io::Read;
-use std::time::Instant;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use hurtle::config::check;
 use sha2::{Digest, Sha256};
 
-use crate::support::client::PATIENCE;
 use crate::support::coding::{decode, text};
 use crate::support::rows::check as check_rows;
-use crate::support::{Client, Dir, MODIFIED, Response, Server};
+use crate::support::{Client, Dir, MODIFIED, Response, Server, eventually};
 
 const CONFIG: &str = "[[site]]\n[[site.mount]]\nfiles = '{root}'\n\
                       dictionary = [{ match = 'app.*.js', id = 'the \"app\"' }]\n";
@@ -61,19 +59,15 @@ fn plain(response: &Response, old: &str) -> Vec<u8> {
 /// Requests a file until it comes in a coding; every response is one of `new`.
 #[track_caller]
 fn made(server: &Server, target: &str, coding: &str, (old, new): (&str, &str)) -> Response {
-    let end = Instant::now() + PATIENCE;
     let mut client = server.connect();
-    loop {
+    eventually(&format!("{target} in {coding}"), || {
         let response = client.request("GET", target);
         assert_eq!(response.status, 200);
         assert!(plain(&response, old) == new.as_bytes(), "{response:?}");
         // One that is encoded while it is sent has a weak tag.
         let is_made = response.field("ETag").is_some_and(|tag| tag.starts_with('"'));
-        if is_made && response.field("Content-Encoding") == Some(coding) {
-            return response;
-        }
-        assert!(Instant::now() < end, "{target} never comes in {coding}");
-    }
+        (is_made && response.field("Content-Encoding") == Some(coding)).then_some(response)
+    })
 }
 
 /// Waits until all that was begun for earlier requests was done: the only thread encodes in order.
@@ -184,10 +178,10 @@ fn a_client_in_clear_gets_no_difference() {
         client.send(format!("PROXY TCP4 {address} 192.0.2.1 4711 80\r\n"));
         client
     };
-    let end = Instant::now() + PATIENCE;
-    while from("127.0.0.1").request("GET", &target).field("Content-Encoding") != Some("dcz") {
-        assert!(Instant::now() < end, "it never comes in dcz");
-    }
+    eventually("dcz for the proxy itself", || {
+        let response = from("127.0.0.1").request("GET", &target);
+        (response.field("Content-Encoding") == Some("dcz")).then_some(())
+    });
     let response = from("203.0.113.9").request("GET", &target);
     assert_ne!(response.field("Content-Encoding"), Some("dcz"));
     assert!(plain(&response, "") == new.as_bytes());
@@ -211,10 +205,7 @@ fn a_difference_survives_a_restart_in_the_directory() {
         let names = fs::read_dir(&cache).unwrap().map(|entry| entry.unwrap().path());
         names.filter(|path| path.to_string_lossy().contains(".dcz-")).collect::<Vec<_>>()
     };
-    let end = Instant::now() + PATIENCE;
-    while kept().len() != 1 {
-        assert!(Instant::now() < end, "{:?}", kept());
-    }
+    eventually("one file", || (kept().len() == 1).then_some(()));
     let written_at = || fs::metadata(&kept()[0]).unwrap().modified().unwrap();
     let at_first = written_at();
     let again = server(running.stop(), &toml);

@@ -10,8 +10,8 @@
 //! ```
 //! `Server::with(tree, |config| ..)` changes the configuration. `Server::of(dir, ..)` serves links,
 //! times and names that a table cannot express. Every file's time is `site::MODIFIED`, so its
-//! validators are strong. A dropped server stops and removes its directory. No test sleeps: reads
-//! wait up to `client::PATIENCE` and then fail.
+//! validators are strong. A dropped server stops and removes its directory. Reads wait up to
+//! `client::PATIENCE` and then fail; `eventually` does so for files and later responses.
 
 // Each test binary uses a part of these helpers.
 #![allow(dead_code, unused_imports)]
@@ -23,8 +23,10 @@ pub(crate) mod reserved;
 pub(crate) mod rows;
 pub(crate) mod server;
 pub(crate) mod site;
+pub(crate) mod waiting;
 
 pub(crate) use client::{Client, Response};
 pub(crate) use reserved::reserved_address;
 pub(crate) use server::Server;
 pub(crate) use site::{Dir, MODIFIED};
+pub(crate) use waiting::eventually;

@@ -12,9 +12,8 @@ use std::time::{Duration, Instant, SystemTime};
 
 use hurtle::config::{Auth, Config, Uploads};
 
-use crate::support::client::PATIENCE;
 use crate::support::site::files;
-use crate::support::{Client, Dir, Response, Server};
+use crate::support::{Client, Dir, Response, Server, eventually};
 
 /// Serves these files and accepts uploads without a password.
 fn start(tree: &[(&str, &str)]) -> Server {
@@ -65,11 +64,7 @@ fn names(dir: &Dir, path: &str) -> Vec<String> {
 /// Waits until a condition holds.
 #[track_caller]
 fn wait_until(what: &str, holds: impl Fn() -> bool) {
-    let end = Instant::now() + PATIENCE;
-    while !holds() {
-        assert!(Instant::now() < end, "not in time: {what}");
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    eventually(what, || holds().then_some(()));
 }
 
 /// Bytes of which no two nearby stretches are equal.
