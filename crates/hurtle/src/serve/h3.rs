@@ -127,7 +127,6 @@ fn failure(reason: &ConnectionError) -> HandshakeFailure {
 impl Deadlines<Session> for Clocks {
     type Due = Due;
 
-    /// The client may have moved to another address.
     fn peer(&self) -> Option<IpAddr> {
         Some(self.shared.connection().peer().ip())
     }

@@ -136,3 +136,21 @@ fn a_download_goes_on_while_the_client_changes_its_address() {
         assert!(moves >= 5, "{moves}");
     });
 }
+
+/// Regression: the source of a packet, which anyone can forge, was the client's address at once.
+#[test]
+fn the_client_of_a_request_is_the_address_of_the_handshake() {
+    let mount = |path: &str, allow: &str| {
+        format!("[[site.mount]]\npath = '{path}'\nfiles = '{{root}}'\nallow = '{allow}'\n")
+    };
+    let mounts = mount("/first", "127.0.0.1") + &mount("/second", "127.0.0.2");
+    let server = Server::configured(&[("a.txt", "a")], &format!("[[site]]\n{mounts}"));
+    server.converse(async |connection, endpoint| {
+        let mut client = begin(connection).await;
+        for ip in [[127, 0, 0, 1], [127, 0, 0, 2]] {
+            endpoint.rebind(UdpSocket::bind(SocketAddr::from((ip, 0))).unwrap()).unwrap();
+            assert_eq!(get(&mut client, "/first/a.txt").await.status, 200, "{ip:?}");
+            assert_eq!(get(&mut client, "/second/a.txt").await.status, 403, "{ip:?}");
+        }
+    });
+}

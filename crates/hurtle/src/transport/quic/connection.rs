@@ -31,6 +31,8 @@ const SEND_WINDOW_BYTES_MAX: u64 = 16 << 20;
 
 pub(crate) struct Connection {
     pub(super) proto: RefCell<quinn_proto::Connection>,
+    /// The client's address in the first datagram.
+    peer: SocketAddr,
     endpoint: Rc<Endpoint>,
     handle: ConnectionHandle,
     /// The task that drives the connection.
@@ -73,6 +75,7 @@ impl Connection {
         proto: quinn_proto::Connection,
     ) -> Rc<Connection> {
         Rc::new(Connection {
+            peer: proto.remote_address(),
             proto: RefCell::new(proto),
             endpoint,
             handle,
@@ -199,9 +202,11 @@ impl Connection {
         self.is_busy.set(false);
     }
 
-    /// Returns the client's address, which may change.
+    /// Returns the address of the client at the begin: only its receiver can complete the
+    /// handshake. A later packet from another address proves nothing until the client has answered
+    /// from there (RFC 9000 section 8.2), and requests come with the packet.
     pub(crate) fn peer(&self) -> SocketAddr {
-        self.proto.borrow().remote_address()
+        self.peer
     }
 
     /// Returns the result of the handshake; `None`: it is not complete.
