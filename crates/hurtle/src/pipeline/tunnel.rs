@@ -28,7 +28,7 @@ use crate::handler::{TunnelEnd, UpstreamTunnel};
 use crate::limits::concurrency::Place;
 use crate::protocol::Protocol;
 use crate::protocol::reading::Reading;
-use crate::rt;
+use crate::rt::{self, First};
 use crate::site::Resolved;
 use crate::transport::meter::Hold;
 use crate::transport::{Attempt, Fill, Input, Output, Pipe, SendQueue, Transport};
@@ -145,6 +145,9 @@ async fn forward_both<T: Protocol>(
     };
     let receiving = carry(&remote, &mut received, &client, to_client, hold.as_deref());
     let both = rt::try_both(sending, receiving);
+    // Nothing else would notice the reset of a client that has ended its direction, or whose bytes
+    // the remote end does not take.
+    let both = rt::race(both, io.reset());
     let (mut last_moved, mut by_ms) = (None, 0);
     let due = || {
         slot.update(worker);
@@ -154,7 +157,10 @@ async fn forward_both<T: Protocol>(
         }
         by_ms
     };
-    let ended = watch.wait_until(both, due).await;
+    let ended = watch.wait_until(both, due).await.map(|first| match first {
+        First::A(ended) => ended,
+        First::B(()) => Err(CarryError::NotGiven),
+    });
     exchange.request_bytes.set(to_remote.get());
     ended
 }

@@ -47,7 +47,8 @@ fn server(upstream: SocketAddr, dir: &Dir) -> RunningServer {
     let root = dir.root();
     let text = format!(
         "[[site]]\n[[site.mount]]\nfiles = '{}'\n\
-         [[site.mount]]\npath = '/up'\nproxy = 'http://{upstream}'\n",
+         [[site.mount]]\npath = '/up'\nproxy = 'http://{upstream}'\n\
+         [[site.mount]]\npath = '/one'\nproxy = 'http://{upstream}'\nconcurrency = 1\nqueue = 1\n",
         root.display()
     );
     let echo = async |ws: WebSocketUpgrade| {
@@ -179,6 +180,35 @@ fn a_reset_stream_ends_the_tunnel() {
     let _ = peer.read_to_end(&mut rest);
     assert_eq!(rest, b"");
     wire.expect_open();
+}
+
+/// Regression: the reset of a client that had ended its direction went unnoticed for an hour, and
+/// its place was taken as long.
+#[test]
+fn a_reset_after_the_end_of_its_stream_ends_the_tunnel() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let dir = Dir::new(&[]);
+    let server = server(listener.local_addr().unwrap(), &dir);
+    thread::spawn(move || {
+        // It goes on after the end of the client's direction.
+        let mut open = Vec::new();
+        for peer in listener.incoming() {
+            let mut peer = peer.unwrap();
+            head_of(&mut peer);
+            let agreed = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\n\
+                          Upgrade: websocket\r\n\r\n";
+            peer.write_all(agreed.as_bytes()).unwrap();
+            open.push(peer);
+        }
+    });
+    let mut wire = Wire::begin(server.address, &[]);
+    wire.send(&connect(1, "/one/chat", "websocket"));
+    assert_eq!(wire.next_of(HEADERS).payload[0], OK);
+    wire.send(&frame(DATA, END_STREAM, 1, b"bye"));
+    wire.send(&frame(RST_STREAM, 0, 1, &8_u32.to_be_bytes()));
+    wire.send(&connect(3, "/one/chat", "websocket"));
+    let second = wire.next_of(HEADERS);
+    assert_eq!(second.payload[0], OK, "it has the place of the first: {second:?}");
 }
 
 #[test]
