@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 
 use super::connection::{Connection, Limits, Role, Shutdown};
-use super::flow::{ReceiveWindow, SendWindow};
+use super::flow::SendWindow;
 use super::frame::{self, Head, Reason};
 use super::schedule::Turn;
 use super::stream::{Closure, Stream};
@@ -96,7 +96,9 @@ impl Connection {
             send_window: SendWindow::new(self.initial_window),
             is_answered: true,
             is_sending: !is_end,
-            receive_window: ReceiveWindow::new(self.limits.stream_window_bytes),
+            receive_window: self.limits.first_window(self.role),
+            unannounced_bytes: self.limits.unannounced_bytes(self.role),
+            is_small: false,
             is_receiving: true,
             is_headed: false,
             is_head: line.method == b"HEAD",

@@ -28,9 +28,11 @@ pub(super) const SHUTDOWN_PING: [u8; 8] = *b"leaving!";
 pub struct Limits {
     /// Concurrent requests. A client also obeys the peer's SETTINGS_MAX_CONCURRENT_STREAMS.
     pub streams_max: u32,
-    /// Unread bytes of one message's body; at least 65,535.
+    /// Unread bytes of one message's body; at least 65,535. Of a request whose body nobody has read
+    /// yet, the peer is told that 16 KiB are.
     pub stream_window_bytes: u32,
-    /// Unread bytes of all bodies of the connection.
+    /// Unread bytes of all bodies of the connection. A server's should exceed 16 KiB for each of
+    /// `streams_max`, so that requests that wait for their turn stop no other.
     pub connection_window_bytes: u32,
     /// Bytes of a message's fields, counted as in RFC 9113 section 6.5.2.
     pub header_list_bytes_max: usize,
@@ -42,12 +44,37 @@ pub struct Limits {
     pub queued_bytes_max: usize,
 }
 
+/// The first window of a request, in bytes. It is raised when the body is read, about as fast as
+/// the congestion window of a new TCP connection grows beyond it (RFC 6928: 10 segments).
+pub(super) const FIRST_WINDOW_BYTES: u32 = 16 << 10;
+
+impl Limits {
+    /// The first window of a peer's message.
+    fn first_window_bytes(&self, role: Role) -> u32 {
+        match role {
+            Role::Server => FIRST_WINDOW_BYTES,
+            Role::Client => self.stream_window_bytes,
+        }
+    }
+
+    /// The first window of a peer's message as this side counts it. The peer may not know the
+    /// setting yet (RFC 9113 section 6.9.2).
+    pub(super) fn first_window(&self, role: Role) -> ReceiveWindow {
+        ReceiveWindow::new(self.first_window_bytes(role).max(WINDOW_BYTES_DEFAULT))
+    }
+
+    /// Bytes of a message's window beyond the first one.
+    pub(super) fn unannounced_bytes(&self, role: Role) -> u32 {
+        self.stream_window_bytes - self.first_window_bytes(role)
+    }
+}
+
 impl Default for Limits {
     fn default() -> Limits {
         Limits {
             streams_max: 128,
             stream_window_bytes: 256 << 10,
-            connection_window_bytes: 1 << 20,
+            connection_window_bytes: 3 << 20,
             header_list_bytes_max: 32 << 10,
             connect_protocol: false,
             queued_bytes_max: 256 << 10,
@@ -157,7 +184,7 @@ impl Connection {
             }
             let settings = [
                 first,
-                (frame::INITIAL_WINDOW_SIZE, limits.stream_window_bytes),
+                (frame::INITIAL_WINDOW_SIZE, limits.first_window_bytes(role)),
                 (frame::MAX_HEADER_LIST_SIZE, list_bytes),
                 (frame::NO_RFC7540_PRIORITIES, 1),
                 (frame::ENABLE_CONNECT_PROTOCOL, 1),

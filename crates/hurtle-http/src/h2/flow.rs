@@ -64,6 +64,11 @@ impl ReceiveWindow {
         Ok(())
     }
 
+    /// Enlarges the window by bytes that were announced.
+    pub(super) fn raise(&mut self, bytes: u32) {
+        self.open += bytes;
+    }
+
     /// Received bytes that are not freed.
     pub(super) fn held(&self) -> u32 {
         self.held

@@ -3,9 +3,9 @@
 
 use std::collections::VecDeque;
 
-use super::connection::{Connection, Event, Role, Shutdown};
+use super::connection::{Connection, Event, FIRST_WINDOW_BYTES, Role, Shutdown};
 use super::flood::{Kind, SMALL_DATA_BYTES};
-use super::flow::{ReceiveWindow, SendWindow};
+use super::flow::SendWindow;
 use super::frame::{self, Head, PAYLOAD_BYTES_MAX, Reason};
 use super::receive::{Block, Data};
 use super::schedule::Turn;
@@ -161,7 +161,9 @@ impl Connection {
             send_window: SendWindow::new(self.initial_window),
             is_answered: false,
             is_sending: true,
-            receive_window: ReceiveWindow::new(self.limits.stream_window_bytes),
+            receive_window: self.limits.first_window(self.role),
+            unannounced_bytes: self.limits.unannounced_bytes(self.role),
+            is_small: section.content_length.is_some_and(|len| len <= FIRST_WINDOW_BYTES.into()),
             is_receiving: !end_stream,
             is_headed: true,
             is_head: false,
@@ -242,7 +244,10 @@ impl Connection {
             return self.breach(id, reason);
         }
         // The padding and its length byte.
-        self.release(id, frame_len - data.left);
+        if frame_len > data.left {
+            self.release(id, frame_len - data.left);
+            self.raise(id);
+        }
         Ok(())
     }
 
@@ -278,6 +283,9 @@ impl Connection {
     /// # Errors
     /// The stream is over.
     pub fn read(&mut self, id: u32) -> Result<Body, StreamClosed> {
+        if self.streams.get(id).is_some_and(|stream| !stream.is_small) {
+            self.raise(id);
+        }
         let stream = self.streams.get(id).ok_or(StreamClosed)?;
         if !stream.body.is_empty() {
             return Ok(Body::Data(std::mem::take(&mut stream.body).into()));
@@ -287,6 +295,16 @@ impl Connection {
             return Ok(Body::NotYet);
         }
         Ok(stream.trailers.take().map_or(Body::End, |trailers| Body::Trailers(*trailers)))
+    }
+
+    /// Announces the rest of a message's window.
+    fn raise(&mut self, id: u32) {
+        let Some(stream) = self.streams.get(id) else { return };
+        let bytes = std::mem::take(&mut stream.unannounced_bytes);
+        if bytes > 0 && stream.is_receiving {
+            stream.receive_window.raise(bytes);
+            self.write_update(id, bytes);
+        }
     }
 
     /// Returns whether all data of a message was read, and no more follows: `read` returns its

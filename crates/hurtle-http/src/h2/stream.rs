@@ -34,6 +34,10 @@ pub(super) struct Stream {
     /// `false` once a client's request has ended.
     pub(super) is_sending: bool,
     pub(super) receive_window: ReceiveWindow,
+    /// Bytes of the window that the peer is told of when the body is read.
+    pub(super) unannounced_bytes: u32,
+    /// `true` if the body fits in the first window.
+    pub(super) is_small: bool,
     /// `true` while the peer's message is incomplete.
     pub(super) is_receiving: bool,
     /// `true` once the head of the peer's message has arrived, which is not interim.

@@ -255,8 +255,8 @@ fn settings_and_windows_beyond_their_bounds() {
         ("6.9: a window opened by nothing", window(0, 0), Ends(PROTOCOL)),
         ("6.9: a stream's", [whole(1, &GET), window(1, 0)].concat(), Resets(1, PROTOCOL)),
         ("6.9: a window of the wrong size", frame(WINDOW_UPDATE, 0, 0, &[0; 3]), Ends(SIZE)),
-        ("6.9: data within the window", [open(1, &POST), fill(16)].concat(), Asks),
-        ("6.9: data beyond the window", [open(1, &POST), fill(17)].concat(), Resets(1, FLOW)),
+        ("6.9: data within the window", [open(1, &POST), fill(3)].concat(), Asks),
+        ("6.9: data beyond the window", [open(1, &POST), fill(4)].concat(), Resets(1, FLOW)),
         ("6.9.1: a window beyond all bounds", window(0, most), Ends(FLOW)),
         (
             "6.9.1: a stream's",
@@ -276,8 +276,9 @@ fn settings_and_windows_beyond_their_bounds() {
 #[test]
 fn data_beyond_the_connections_window() {
     let mut connection = begun();
-    for stream in 0..5 {
+    for stream in 0..13 {
         connection.receive(&open(2 * stream + 1, &POST), 0);
+        connection.read(2 * stream + 1).unwrap();
         for _ in 0..16 {
             connection.receive(&frame(DATA, 0, 2 * stream + 1, &[0; 16_384]), 0);
         }
