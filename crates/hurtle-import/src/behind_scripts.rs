@@ -9,6 +9,7 @@ use super::mount::{Keys, Mount, put};
 use super::mounts::Mounts;
 use super::report::Report;
 use super::subject::escaped;
+use hurtle_config::PathRegex;
 
 /// Keys of mounts that do more than answer.
 const HANDLERS: [&str; 4] = ["fastcgi", "files", "proxy", "uwsgi"];
@@ -134,5 +135,7 @@ fn names_others(text: &str) -> bool {
         return true;
     }
     let end = text.rsplit_once("\\.").map_or(text, |(_, end)| end);
-    end.bytes().all(|b| b.is_ascii_alphanumeric() || b"/-_^()|?:".contains(&b))
+    let is_script = PathRegex::new(&format!("(?i)\\.(?:{end})$")).map(|end| end.is_in(b"/x.php"));
+    is_script == Ok(false)
+        && end.bytes().all(|b| b.is_ascii_alphanumeric() || b"/-_^()|?:".contains(&b))
 }

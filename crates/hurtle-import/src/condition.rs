@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use toml::Value;
+use toml::{Table, Value};
 
 use super::block::Block;
 use super::kind::{HandlerKind, Kind, PathKind};
@@ -52,7 +52,10 @@ impl<'a> Mounts<'a, '_> {
                     _ => {}
                 }
             }
-            mounts.into_iter().for_each(|mount| self.add_condition(mount));
+            for mount in mounts {
+                self.before_rewrites.push((d, mount.clone()));
+                self.add_condition(mount);
+            }
         }
     }
 
@@ -301,13 +304,13 @@ pub(super) struct Adorned<'a> {
     d: &'a Directive,
     path: &'a str,
     is_exact: bool,
-    any: Vec<toml::Table>,
+    any: Vec<Table>,
     headers: BTreeMap<String, Field>,
 }
 
 impl Mount {
     /// The mount for requests that meet these conditions.
-    fn where_met(mut self, matcher: toml::Table) -> Mount {
+    fn where_met(mut self, matcher: Table) -> Mount {
         put(&mut self.place, "match", matcher);
         self
     }
@@ -327,8 +330,7 @@ impl Mount {
                     [Value::from(bare), Value::from(format!("{bare}/**"))]
                 };
                 let paths: Vec<Value> = paths.iter().flat_map(beneath).collect();
-                let not =
-                    Value::from(toml::Table::from_iter([("path".to_owned(), Value::from(paths))]));
+                let not = Value::from(Table::from_iter([("path".to_owned(), Value::from(paths))]));
                 match table.remove("not") {
                     None => drop(table.insert("not".to_owned(), not)),
                     Some(Value::Array(mut list)) => {

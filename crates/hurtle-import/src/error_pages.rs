@@ -156,6 +156,23 @@ impl<'a> Mounts<'a, '_> {
         }
     }
 
+    /// Refuses a page with the status of its own response, if that is an application's.
+    pub(super) fn check_status_of_page(&self, d: &Directive, report: &mut Report) {
+        let [.., mark, page] = d.args.as_slice() else { return };
+        let is_of_application = |holder: &Mount| {
+            let has_files = holder.key("root").is_some() && !page.ends_with(".php");
+            ["proxy", "fastcgi", "uwsgi"].iter().any(|key| holder.key(key).is_some()) && !has_files
+        };
+        if mark == "="
+            && page.starts_with('/')
+            && self.holder(page, None).is_some_and(is_of_application)
+        {
+            let why = "the status would be 200 whatever the application says: write =200, or name a \
+                       location @NAME";
+            report.refuse(d, why);
+        }
+    }
+
     /// Returns the names of mounts that errors lead to.
     pub(super) fn names_of_errors(&self) -> Vec<Value> {
         let of_mount = |mount: &Mount| mount.key("errors").and_then(Value::as_table).cloned();

@@ -18,6 +18,8 @@ const IF: Kind = Kind::Path(PathKind::If);
 pub(super) struct TlsNames {
     names: Vec<String>,
     is_empty: bool,
+    /// `true`: the first address with TLS has the port of https.
+    has_default_port: bool,
 }
 
 impl TlsNames {
@@ -30,7 +32,14 @@ impl TlsNames {
         };
         let with_tls: Vec<_> =
             servers.iter().filter(|server| server.children().iter().any(is_tls)).collect();
-        let mut found = TlsNames { names: Vec::new(), is_empty: with_tls.is_empty() };
+        let mut listens = with_tls.iter().flat_map(|server| server.children());
+        let first = listens.find(|d| d.name == "listen" && d.args.iter().any(|arg| arg == "ssl"));
+        let port = first.map_or("443", |d| d.arg(0).rsplit(':').next().unwrap_or_default());
+        let mut found = TlsNames {
+            names: Vec::new(),
+            is_empty: with_tls.is_empty(),
+            has_default_port: port == "443",
+        };
         let written = with_tls.into_iter().flat_map(|server| server.children());
         for d in written.filter(|d| d.name == "server_name") {
             // Names that are refused are those of the server itself.
@@ -39,9 +48,12 @@ impl TlsNames {
         found
     }
 
-    /// Returns whether a site with TLS has each of these names, or there is one if these are none.
+    /// Returns whether a site with TLS has each of these names, or there is one if these are none,
+    /// and hurtle redirects to it without a port.
     fn have(&self, names: &[String]) -> bool {
-        !self.is_empty && names.iter().all(|name| self.names.contains(name))
+        !self.is_empty
+            && self.has_default_port
+            && names.iter().all(|name| self.names.contains(name))
     }
 }
 

@@ -74,6 +74,7 @@ mod proxied_paths;
 mod redirect;
 mod regex;
 mod report;
+mod rewritten_paths;
 mod rules;
 mod satisfy;
 mod scope;

@@ -9,9 +9,10 @@ use super::syntax::Directive;
 /// The name of the location that gets requests without a file.
 const NAME: &str = "missing";
 
-/// Directives of a location that hold for a proxy within its `if`; the first ones are of proxies
-/// alone.
-const OF_PROXIES: [&str; 3] = ["proxy_", "add_header", "client_max_body_size"];
+/// Beginnings of the directives of a location that hold for a proxy within its `if`; the first ones
+/// are of proxies alone.
+const OF_PROXIES: [&str; 6] =
+    ["proxy_", "add_header", "client_max_body_size", "expires", "gzip", "limit_rate"];
 
 /// The end of a request without a file.
 enum Rest<'d> {

@@ -71,11 +71,13 @@ pub(super) struct Mounts<'a, 'b> {
     pub(super) within: Vec<Mount>,
     /// Number of mounts for conditions of the server.
     pub(super) server_conditions: usize,
-    rules: Vec<Rule<'a>>,
+    pub(super) rules: Vec<Rule<'a>>,
     /// Rules of exact locations.
     redirects: Vec<Keys>,
     /// Conditions of the server that refuse requests, with the final locations that they are for.
     pub(super) before_finals: Vec<(&'a Directive, &'a str)>,
+    /// Conditions of the server, with their mounts.
+    pub(super) before_rewrites: Vec<(&'a Directive, Mount)>,
     /// Conditions in locations, with their paths and mounts.
     pub(super) conditions: Vec<(&'a Directive, &'a str, Mount)>,
     /// The named locations that became mounts.
@@ -112,6 +114,7 @@ impl<'a, 'b> Mounts<'a, 'b> {
             rules: Vec::new(),
             redirects: Vec::new(),
             before_finals: Vec::new(),
+            before_rewrites: Vec::new(),
             conditions: Vec::new(),
             adorned: Vec::new(),
             private: Vec::new(),
@@ -168,6 +171,7 @@ impl<'a, 'b> Mounts<'a, 'b> {
             self.finals();
         }
         rules::check(&self.rules, &self.paths, report);
+        self.conditions_before_rewrites(report);
         self.site.rules = self.rules.iter().map(|rule| rule.keys.clone()).collect();
         self.site.rules.append(&mut self.redirects);
         let slashes = self.slashes(&self.paths);

@@ -153,6 +153,13 @@ impl<'a> Rule<'a> {
         (self.location.is_some() && self.at.arg(2) == "break").then(|| (self.at, fixed(target)))
     }
 
+    /// The path of the location whose requests get another path; `/` for an expression. `None`: it
+    /// redirects, or is the server's.
+    pub(super) fn rewritten_location(&self) -> Option<&str> {
+        let (modifier, path) = self.location.as_ref().filter(|_| self.target.is_some())?;
+        Some(if *modifier == Modifier::Regex { "/" } else { path })
+    }
+
     /// The rewrite as it is written.
     pub(super) fn directive(&self) -> &'a Directive {
         self.at

@@ -139,6 +139,11 @@ pub(super) fn server<'a>(
     mounts.add_within();
     mounts.scripts_of_directories(report);
     mounts.check(report);
+    let of_locations = locations.iter().flat_map(|d| d.children());
+    let pages = block.all(Kind::Response(ResponseKind::ErrorPage));
+    for d in pages.into_iter().chain(of_locations.filter(|d| d.name == "error_page")) {
+        mounts.check_status_of_page(d, report);
+    }
     mounts.guard_behind_scripts(report);
     mounts.bare_directories(report);
     mounts.by_values(&block.scope().value_maps, report);

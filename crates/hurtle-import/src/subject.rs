@@ -1,6 +1,8 @@
 //! Properties of a request that conditions of nginx compare, as conditions of `match`.
 
+use std::iter::Peekable;
 use std::net::IpAddr;
+use std::str::Chars;
 
 use toml::{Table, Value};
 
@@ -106,7 +108,8 @@ impl Subject {
 
     /// Likewise where the property contains a match of an expression.
     pub(super) fn contains(&self, text: &str, ignores_case: bool) -> Option<Vec<Table>> {
-        let written = if ignores_case { format!("(?i){text}") } else { text.to_owned() };
+        let flag = if ignores_case { "(?i)" } else { "" };
+        let written = format!("{flag}{text}");
         let regex = PathRegex::new(&written).ok()?;
         match self {
             Subject::Method | Subject::Host | Subject::Scheme => {
@@ -115,15 +118,13 @@ impl Subject {
                     words.iter().map(|word| self.equals(word, ignores_case)).collect();
                 Some(each?.into_iter().flatten().collect())
             }
-            Subject::Path => {
-                let flag = if ignores_case { "(?i)" } else { "" };
-                Some(vec![one("regex", format!("{flag}{}", without_lead(text)))])
+            Subject::Path => Some(vec![one("regex", format!("{flag}{}", without_lead(text)))]),
+            Subject::File => {
+                // It has a directory before the path.
+                let text = text.strip_prefix("^.+").unwrap_or_else(|| without_lead(text));
+                is_end_of_name(text).then(|| vec![one("regex", format!("{flag}{text}"))])
             }
-            Subject::File if is_end_of_name(without_lead(text)) => {
-                let flag = if ignores_case { "(?i)" } else { "" };
-                Some(vec![one("regex", format!("{flag}{}", without_lead(text)))])
-            }
-            Subject::Target => self.target(&written),
+            Subject::Target => Subject::target(text, flag),
             Subject::Named(kind, name) => {
                 let table = Table::from_iter([("regex".to_owned(), Value::from(written))]);
                 let mut any = vec![value(kind, name, table)];
@@ -132,22 +133,25 @@ impl Subject {
                 }
                 Some(any)
             }
-            Subject::Client | Subject::Query | Subject::File => None,
+            Subject::Client | Subject::Query => None,
         }
     }
 
-    /// The conditions for an expression of the target: of the path, if it begins or ends there.
-    fn target(&self, text: &str) -> Option<Vec<Table>> {
-        let plain = text.strip_prefix("(?i)").unwrap_or(text);
-        if plain.contains('?') && plain.contains("\\?") {
-            return None;
-        }
-        match (plain.starts_with('^') && !plain.contains('|'), plain.ends_with('$')) {
-            (_, true) => {
-                Some(vec![both([("regex", Value::from(text)), ("query", Value::from(false))])])
+    /// The conditions for an expression of the target. `None`: the query may decide whether it
+    /// matches, of which hurtle knows parameters only.
+    fn target(text: &str, flag: &str) -> Option<Vec<Table>> {
+        let ends_in_text = ["(.*)$", ".*$", "(.*)", ".*"].iter();
+        let beginning = ends_in_text.filter_map(|end| text.strip_suffix(end));
+        let beginning = beginning.filter(|text| !text.ends_with('\\')).next();
+        match (beginning, text.strip_suffix('$')) {
+            (Some(begin), _) => {
+                is_of_path(begin).then(|| vec![one("regex", format!("{flag}{begin}"))])
             }
-            (true, false) => Some(vec![one("regex", text)]),
-            (false, false) => None,
+            (None, Some(whole)) => is_of_path(whole).then(|| {
+                let regex = Value::from(format!("{flag}{text}"));
+                vec![both([("regex", regex), ("query", Value::from(false))])]
+            }),
+            (None, None) => is_of_path(text).then(|| vec![one("regex", format!("{flag}{text}"))]),
         }
     }
 
@@ -225,7 +229,60 @@ fn words(text: &str) -> Option<Vec<&str>> {
 
 /// An expression without the `^.*` at its begin, which matches any directory before a path.
 fn without_lead(text: &str) -> &str {
-    ["^.*?", "^.*", "^.+"].iter().find_map(|lead| text.strip_prefix(lead)).unwrap_or(text)
+    ["^.*?", "^.*"].iter().find_map(|lead| text.strip_prefix(lead)).unwrap_or(text)
+}
+
+/// `true`: an expression begins at the begin of the target and matches no `?`, and so nothing of
+/// the query.
+fn is_of_path(text: &str) -> bool {
+    let Some(text) = text.strip_prefix('^') else { return false };
+    let mut chars = text.chars().peekable();
+    let mut depth = 0_u32;
+    while let Some(c) = chars.next() {
+        match c {
+            '\\' if !is_plain_escape(chars.next()) => return false,
+            '\\' => {}
+            '[' if !is_class_without_mark(&mut chars) => return false,
+            '[' => {}
+            '(' if chars.next_if_eq(&'?').is_some() && chars.next() != Some(':') => return false,
+            '(' => depth += 1,
+            ')' => depth = depth.saturating_sub(1),
+            // A choice outside of groups may begin anywhere.
+            '|' if depth == 0 => return false,
+            '.' | '$' | '^' => return false,
+            c if !c.is_ascii_graphic() => return false,
+            _ => {}
+        }
+    }
+    true
+}
+
+/// `true`: what follows a backslash stands for itself, a digit or a letter.
+fn is_plain_escape(next: Option<char>) -> bool {
+    next.is_some_and(|c| "dw".contains(c) || (c.is_ascii_punctuation() && c != '?'))
+}
+
+/// Reads a class to its end; `true`: it names its characters, and `?` is none.
+fn is_class_without_mark(chars: &mut Peekable<Chars<'_>>) -> bool {
+    let mut last = '[';
+    while let Some(c) = chars.next() {
+        let is_range_end = |end: &char| {
+            let alike: [fn(&char) -> bool; 3] =
+                [char::is_ascii_digit, char::is_ascii_lowercase, char::is_ascii_uppercase];
+            *end == ']' || alike.iter().any(|is| is(&last) && is(end))
+        };
+        match c {
+            ']' => return true,
+            '\\' if !is_plain_escape(chars.next()) => return false,
+            '-' if last != '[' && !chars.peek().is_some_and(is_range_end) => return false,
+            '^' if last == '[' => return false,
+            '?' | '[' => return false,
+            c if !c.is_ascii() => return false,
+            _ => {}
+        }
+        last = c;
+    }
+    false
 }
 
 /// `true`: an expression matches a text by its end behind the last slash, so that it matches the

@@ -309,6 +309,9 @@ fn block(
     inner.try_files = Vec::new();
     inner.matcher = scope.requests(matcher.as_ref())?;
     inner.is_nested = true;
+    let is_behind =
+        |item: &Item<'_>| HANDLERS.contains(&item.name()) && (is_route || item.name() != "handle");
+    inner.goes_on |= later.iter().any(is_behind);
     if d.name == "handle_path" {
         let path = matcher.as_ref().and_then(|matcher| matcher.paths.first());
         let path = path.and_then(|path| path.strip_suffix("/*"));
@@ -320,8 +323,12 @@ fn block(
     }
     if is_route && matcher.is_none() {
         // Its settings hold for what is behind it, too.
-        *scope =
-            Scope { named: std::mem::take(&mut scope.named), is_nested: scope.is_nested, ..inner };
+        *scope = Scope {
+            named: std::mem::take(&mut scope.named),
+            is_nested: scope.is_nested,
+            goes_on: scope.goes_on,
+            ..inner
+        };
         return Ok(false);
     }
     let is_setting =
@@ -334,8 +341,7 @@ fn block(
     }
     // Requests for which nothing in it is: Caddy goes on behind all `handle`, and hurtle has none
     // there.
-    let is_behind = |item: &Item<'_>| HANDLERS.contains(&item.name()) && item.name() != "handle";
-    if later.iter().any(is_behind) {
+    if inner.goes_on {
         return Err("a request that its block does not answer goes on behind it".to_owned());
     }
     inner.matcher.get_or_insert_default();

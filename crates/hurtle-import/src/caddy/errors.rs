@@ -28,7 +28,15 @@ const RESPONDERS: [&str; 4] = ["respond", "reverse_proxy", "redir", "php_fastcgi
 const OF_ERROR: &str = "respond";
 
 /// Translates the pages of a site. `parts`: what is known of the site.
-pub(super) fn translate(d: &Directive, parts: &Parts, site: &mut Site, report: &mut Report) {
+///
+/// `root`: the directory of the site's files.
+pub(super) fn translate(
+    d: &Directive,
+    root: Option<&str>,
+    parts: &Parts,
+    site: &mut Site,
+    report: &mut Report,
+) {
     let lines = d.children();
     let own: Vec<u16> = d.args.iter().filter_map(|arg| arg.parse().ok()).collect();
     if own.len() < d.args.len() {
@@ -44,10 +52,19 @@ pub(super) fn translate(d: &Directive, parts: &Parts, site: &mut Site, report: &
             }
         }
     }
+    let within = lines.iter().filter(|line| line.name == "handle").flat_map(|line| line.children());
+    let mut of_paths = lines.iter().chain(within).filter(|line| is_of_path(line)).peekable();
+    if of_paths.peek().is_some() {
+        let why = "of errors it knows pages of statuses, not of paths";
+        return of_paths.for_each(|line| report.refuse(line, why));
+    }
     if let Some((rewrite, proxy)) = proxied_page(lines) {
         return error_pages::translate(rewrite, proxy, &own, parts, site, report);
     }
-    for line in lines.iter().filter(|line| !line.name.starts_with('@')) {
+    let others = || lines.iter().filter(|line| !line.name.starts_with('@'));
+    let has_condition = |line: &&Directive| line.arg(0).starts_with('@');
+    // Caddy asks those with a condition first.
+    for line in others().filter(has_condition).chain(others().filter(|line| !has_condition(line))) {
         let (statuses, args) = match line.args.split_first() {
             Some((name, args)) if name.starts_with('@') => match conditions.get(name.as_str()) {
                 Some(statuses) => (statuses.clone(), args),
@@ -64,12 +81,33 @@ pub(super) fn translate(d: &Directive, parts: &Parts, site: &mut Site, report: &
             continue;
         }
         let directory = root_of(lines).or_else(|| root_of(d.children()));
+        // Else the path of a page leads to the mount of all paths.
+        let has_root = |mount: &Mount| {
+            let files = ["files", "root"].iter().find_map(|key| mount.key(key));
+            mount.path == "/" && mount.place.is_empty() && files.and_then(Value::as_str) == root
+        };
+        let directory = directory.or_else(|| root.filter(|_| !parts.mounts.iter().any(has_root)));
         for line in lines {
             match RESPONDERS.contains(&line.name.as_str()) {
                 true => responder(line, &statuses, parts, site, report),
                 false => page(line, &statuses, directory, site, report),
             }
         }
+    }
+}
+
+/// `true`: a directive is for some paths.
+fn is_of_path(line: &Directive) -> bool {
+    match line.name.as_str() {
+        "rewrite" => line.args.len() > 1 && line.arg(0).starts_with('/'),
+        "handle" | "respond" | "reverse_proxy" | "file_server" | "php_fastcgi" => {
+            line.arg(0).starts_with('/')
+        }
+        "redir" => {
+            line.args.iter().filter(|arg| arg.parse::<u16>().is_err()).count() > 1
+                && line.arg(0).starts_with('/')
+        }
+        _ => false,
     }
 }
 
@@ -115,6 +153,13 @@ fn page(
             );
         }
     }
+}
+
+/// The directory of the files of all requests.
+pub(super) fn root_of_all(lines: &[Directive]) -> Option<&str> {
+    let of_all = |line: &&Directive| line.args.len() == 1 || line.arg(0) == "*";
+    let root = lines.iter().filter(|line| line.name == "root").find(of_all)?;
+    root.args.last().map(String::as_str).filter(|root| !is_placeholder(root))
 }
 
 /// The directory of pages that a block names.

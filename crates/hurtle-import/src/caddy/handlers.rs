@@ -17,7 +17,6 @@ pub(super) fn php(
     report: &mut Report,
 ) -> Result<Keys, String> {
     let addresses: Vec<String> = args.iter().map(|address| fastcgi_address(address)).collect();
-    let mut root = scope.root.clone();
     let mut keys = Keys::new();
     put_list(&mut keys, "fastcgi", &addresses);
     if addresses.len() > 1 {
@@ -28,7 +27,11 @@ pub(super) fn php(
     for line in d.children() {
         let value = line.arg(0);
         match line.name.as_str() {
-            "root" => root = Some(value.to_owned()),
+            // The directory would be that of the files that are sent, too.
+            "root" if scope.root.as_deref() != Some(value) => {
+                return Err("scripts and files have one directory: the site's `root`".to_owned());
+            }
+            "root" => {}
             "index" if value == "off" => front = Front::Off,
             "index" => put(&mut rest, "index", vec![value.to_owned()]),
             "try_files" => front = Front::of(&line.args)?,
@@ -50,7 +53,8 @@ pub(super) fn php(
     if !scope.prefix.is_empty() {
         return Err(format!("scripts behind {}, which is taken off", scope.prefix));
     }
-    put(&mut keys, "root", root.ok_or("it has no root")?);
+    let root = scope.root.clone().ok_or("it has no root")?;
+    put(&mut keys, "root", root);
     front.write(&mut rest);
     if !params.is_empty() {
         put(&mut rest, "params", Value::Table(params));

@@ -32,6 +32,8 @@ pub(super) struct Scope {
     pub(super) named: Named,
     /// `true` in a block within the site's.
     pub(super) is_nested: bool,
+    /// `true` in a block behind which a handler gets what the block does not answer.
+    pub(super) goes_on: bool,
 }
 
 impl Scope {

@@ -59,9 +59,15 @@ pub(super) fn translate(d: &Directive, global: &mut Global, report: &mut Report)
     if addresses.iter().any(|address| address.is_tls) && site.tls.is_empty() {
         certificate(d, &addresses, &mut site.tls, global, report);
     }
-    let of_errors = d.children().iter().filter(|line| line.name == "handle_errors");
+    let mut of_errors: Vec<&Directive> =
+        d.children().iter().filter(|line| line.name == "handle_errors").collect();
+    // Caddy asks those with statuses first.
+    of_errors.sort_by_key(|line| line.args.is_empty());
     let mut named = Site::default();
-    of_errors.for_each(|line| errors::translate(line, &parts, &mut named, report));
+    let root = errors::root_of_all(d.children());
+    for line in of_errors {
+        errors::translate(line, root, &parts, &mut named, report);
+    }
     site.errors = named.errors;
     site.keys = parts.keys;
     site.headers = parts.headers.all();
@@ -169,7 +175,7 @@ fn tls(
     }
     if !clients.is_empty() {
         if keys.is_empty() {
-            put(keys, "certificate", "auto");
+            certificate(d, addresses, keys, global, report);
         }
         keys.extend(clients);
     }

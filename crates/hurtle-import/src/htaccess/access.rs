@@ -256,10 +256,13 @@ pub(super) fn check_methods(sections: &[Section<'_>], report: &mut Report) {
 
 type Refused<'d> = (&'d Directive, String);
 
-/// Clients that meet one of these directives.
+/// Clients that meet one of these directives. Apache knows no negative condition among them.
 fn any<'d>(directives: &[&'d Directive]) -> Result<Access, Refused<'d>> {
     let mut found: Option<Access> = None;
     for d in directives {
+        if is_negative(d) {
+            return Err((*d, "Apache answers 500: write it in <RequireAll>".to_owned()));
+        }
         let one = require(d)?;
         found = Some(match found {
             None => one,
@@ -280,10 +283,17 @@ fn holds(outer: &str, inner: &str) -> bool {
     }
 }
 
+fn is_negative(d: &Directive) -> bool {
+    d.name.eq_ignore_ascii_case("<requirenone>") || d.arg(0).eq_ignore_ascii_case("not")
+}
+
 fn require(d: &Directive) -> Result<Access, Refused<'_>> {
     let children: Vec<&Directive> = d.children().iter().collect();
     match d.name.to_ascii_lowercase().as_str() {
         "<requireany>" => any(&children),
+        "<requireall>" if !children.is_empty() && children.iter().all(|d| is_negative(d)) => {
+            Err((d, "Apache answers 500: write `Require all granted` in it, too".to_owned()))
+        }
         "<requireall>" => {
             let mut found = Access::default();
             for child in children {

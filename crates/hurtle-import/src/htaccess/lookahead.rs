@@ -19,11 +19,7 @@ pub(super) fn without(text: &str) -> String {
         let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_/".contains(c);
         let count: usize = texts.iter().map(String::len).sum();
         let is_known = texts.iter().all(|one| !one.is_empty() && one.chars().all(is_plain));
-        // The characters that follow are read here, so nothing behind may depend on them.
-        let is_free = tail.is_empty()
-            || tail == "$"
-            || [")", "|", ".*"].iter().any(|free| tail.starts_with(free));
-        if !is_known || count > CHARACTERS_MAX || !is_free {
+        if !is_known || count > CHARACTERS_MAX || !is_free(tail) {
             return text.to_owned();
         }
         let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
@@ -32,6 +28,48 @@ pub(super) fn without(text: &str) -> String {
         rest = tail;
     }
     out + rest
+}
+
+/// Returns whether nothing behind a look-ahead depends on the characters that are read in its
+/// place: only any text follows, to the end of its alternative and behind all groups around it.
+fn is_free(mut tail: &str) -> bool {
+    loop {
+        tail = tail.trim_start_matches(['$']);
+        if let Some(rest) = tail.strip_prefix(".*") {
+            tail = rest;
+            continue;
+        }
+        tail = match tail.chars().next() {
+            None => return true,
+            Some(')') => &tail[1..],
+            Some('|') => match behind_group(tail) {
+                Some(rest) => rest,
+                None => return true,
+            },
+            Some(_) => return false,
+        };
+        if tail.starts_with(['*', '+', '?', '{']) {
+            return false;
+        }
+    }
+}
+
+/// The rest behind the group whose inside this is the end of; `None`: it is in no group.
+fn behind_group(text: &str) -> Option<&str> {
+    let (mut depth, mut is_class) = (0_u32, false);
+    let mut chars = text.char_indices();
+    while let Some((at, c)) = chars.next() {
+        match c {
+            '\\' => drop(chars.next()),
+            '[' => is_class = true,
+            ']' => is_class = false,
+            '(' if !is_class => depth += 1,
+            ')' if !is_class && depth == 0 => return Some(&text[at + 1..]),
+            ')' if !is_class => depth -= 1,
+            _ => {}
+        }
+    }
+    None
 }
 
 /// An expression of what does not begin with one of these texts.
@@ -78,6 +116,20 @@ mod tests {
             assert_eq!(found, Ok(expected), "{text} {path}");
         }
         assert_eq!(without("a(?!b)c"), "a(?!b)c");
+        // Regression: characters were read that the rest needs.
+        for text in [r"^(?!index).*\.php$", "((?!x))foo", "(a(?!b)|c)d", "a(?!b)*", "(a(?!b)){2}"] {
+            assert_eq!(without(text), text);
+        }
+        assert_eq!(without("^a(?!b)|^c"), "^a(?:[^b]|$)|^c");
+        // Those of Nextcloud and Drupal.
+        let rows = [
+            (r"^(?:\.(?!well-known)|occ|db_).*", r"^(?:\.(?:[^w]|$|w"),
+            (r"\.(inc|sh)$|^(\.(?!well-known).*|Entries.*)$|~$", r"\.(inc|sh)$|^(\.(?:[^w]|$|w"),
+        ];
+        for (text, begin) in rows {
+            let found = without(text);
+            assert!(found.starts_with(begin) && !found.contains("(?!"), "{found}");
+        }
         // Regression: a class was read as a letter.
         assert_eq!(without(r"a(?!\d)"), r"a(?!\d)");
         assert_eq!(without(r"a(?!x|\w)"), r"a(?!x|\w)");

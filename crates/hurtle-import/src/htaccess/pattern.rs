@@ -26,13 +26,16 @@ pub(super) fn of_name(text: &str, end: NameEnd) -> Result<String, String> {
     let mut class: Option<usize> = None;
     while let Some(c) = chars.next() {
         match (c, class) {
-            ('\\', _) => match chars.next() {
-                Some('S') if class.is_none() => out.push_str(r"[^\s/]"),
-                Some('W') if class.is_none() => out.push_str(r"[^\w/]"),
-                Some('D') if class.is_none() => out.push_str(r"[^\d/]"),
-                Some(next) => out.extend(['\\', next]),
-                None => return Err("its expression ends with a backslash".to_owned()),
-            },
+            ('\\', _) => {
+                match chars.next() {
+                    Some('S') if class.is_none() => out.push_str(r"[^\s/]"),
+                    Some('W') if class.is_none() => out.push_str(r"[^\w/]"),
+                    Some('D') if class.is_none() => out.push_str(r"[^\d/]"),
+                    Some(next) => out.extend(['\\', next]),
+                    None => return Err("its expression ends with a backslash".to_owned()),
+                }
+                class = class.map(|held| held + 1);
+            }
             ('[', None) => {
                 class = Some(0);
                 out.push('[');
@@ -273,6 +276,9 @@ mod tests {
             (r"^\.ht", r"/\.ht", r"(?:/\.ht)[^/]*$"),
             (r"a.b[^c]", r"a[^/]b[^/c]", r"(?:a[^/]b[^/c])[^/]*$"),
             (r"[.]bak$", r"[.]bak(/|$)", r"[.]bak$"),
+            // Regression: a class of escapes had no end.
+            (r"[\.]bak$|^a", r"[\.]bak(/|$)|/a", r"(?:[\.]bak$|/a)[^/]*$"),
+            (r"[^\-]x$", r"[^/\-]x(/|$)", r"[^/\-]x$"),
         ];
         for (text, any, last) in rows {
             assert_eq!(of_name(text, NameEnd::Any).as_deref(), Ok(any), "{text}");

@@ -148,17 +148,21 @@ impl Settings {
     }
 
     fn indexes(&mut self, d: &Directive) -> Result<(), String> {
-        let names = match d.args.as_slice() {
-            [only] if only.eq_ignore_ascii_case("disabled") => Vec::new(),
-            names => names.to_vec(),
-        };
+        let names = d.args.as_slice();
+        if let [only] = names
+            && only.eq_ignore_ascii_case("disabled")
+        {
+            self.index = Some(Vec::new());
+            return Ok(());
+        }
         if names.iter().any(|name| name.contains('/') || name.starts_with('.')) {
             return Err(
                 "an index is a name in the directory; a path is FallbackResource".to_owned()
             );
         }
         self.has_php |= names.iter().any(|name| name.ends_with(".php"));
-        self.index = Some(names);
+        // Each directive adds to the list.
+        self.index.get_or_insert_default().extend_from_slice(names);
         Ok(())
     }
 

@@ -46,6 +46,7 @@ pub(crate) const ROWS: &[Row] = &[
                if ($http_user_agent ~ ^$) { return 410; }
                if ($request_method !~ ^(GET|HEAD|POST)$) { return 405; }
                if ($scheme = https) { return 404; }
+               location /of/ { if ($uri ~ ^.+/of/) { return 405; } return 206; }
                location /c/ { if ($http_cookie !~ \"token=1\") { return 302 /login; }
                               proxy_pass http://{upstream}; proxy_set_header Host $http_host; }
                location /q/ { if ($args) { return 204; }
@@ -53,6 +54,9 @@ pub(crate) const ROWS: &[Row] = &[
                location /h/ { if ($http_x_one != \"a*b\") { return 401; }
                               if ($http_x_two = \"\") { return 409; } return 202; }
                location /u/ { if ($request_uri ~ ^/u/old) { return 303 /u/new; }
+                              if ($request_uri ~* ^/u/closed/.*$) { return 409; }
+                              if ($request_uri ~ ^/u/(?:one|two[0-9])\\.html$) { return 410; }
+                              if ($uri ~ ^/.+/mid/) { return 411; }
                               if ($uri ~* \\.(PNG|gif)$) { return 404; } return 203; } }",
         requests: &[
             "GET /a.txt User-Agent=Crawler",
@@ -67,6 +71,15 @@ pub(crate) const ROWS: &[Row] = &[
             "GET /h/ User-Agent=me X-One=axb",
             "GET /h/ User-Agent=me X-One=a*b X-Two=1",
             "GET /u/old/x User-Agent=me",
+            "GET /u/closed/x User-Agent=me",
+            "GET /u/CLOSED/x?a=1 User-Agent=me",
+            "GET /u/closed?a=1 User-Agent=me",
+            "GET /u/two7.html User-Agent=me",
+            "GET /u/two7.html?a=1 User-Agent=me",
+            "GET /u/twox.html User-Agent=me",
+            "GET /u/mid/x User-Agent=me",
+            "GET /of/x User-Agent=me",
+            "GET /u/of/x User-Agent=me",
             "GET /u/x.png User-Agent=me",
             "GET /u/x User-Agent=me",
         ],

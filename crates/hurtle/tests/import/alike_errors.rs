@@ -70,7 +70,7 @@ pub(crate) const ROWS: &[Row] = &[
     Row {
         sentence: "an application behind a condition on missing files",
         http: "server { listen 127.0.0.1:{port}; root {root}; add_header X-All yes;
-               location / { proxy_set_header Host $http_host;
+               location / { proxy_set_header Host $http_host; expires 1h;
                             if (!-f $request_filename) { proxy_pass http://{upstream}; break; } }
                location /docs/ { index guide.txt; } }",
         requests: &[

@@ -65,6 +65,23 @@ pub(super) const CONDITION_ROWS: &[Row] = &[
         ],
     },
     Row {
+        sentence: "a page of the site's directory, before an application that does not respond",
+        site: "root * {root}\nreverse_proxy 127.0.0.1:1\nhandle_errors {\nrewrite * /404.html\nfile_server\n}",
+        requests: &["GET /", "GET /x", "HEAD /x"],
+    },
+    Row {
+        sentence: "the same beside files of some paths",
+        site: "root * {root}\n@style path *.css\nfile_server @style\nreverse_proxy 127.0.0.1:1\nhandle_errors {\n\
+               rewrite * /404.html\nfile_server\n}",
+        requests: &["GET /x", "GET /style.css"],
+    },
+    Row {
+        sentence: "texts of all errors and, behind them, of one",
+        site: "root * {root}\nfile_server\nreverse_proxy /gone/* 127.0.0.1:1\nhandle_errors {\nrespond \"other\"\n}\n\
+               handle_errors 404 {\nrespond \"none\"\n}",
+        requests: &["GET /none", "GET /gone/x"],
+    },
+    Row {
         sentence: "pages of errors in another directory",
         site: "root * {root}/docs\nfile_server\nreverse_proxy /gone/* 127.0.0.1:1\nhandle_errors {\n@404 expression {err.status_code} == 404\n\
                handle @404 {\nroot * {root}\nrewrite * /404.html\nfile_server\n}\nhandle {\nroot * {root}\nrewrite * /about.html\nfile_server\n}\n}",

@@ -17,6 +17,36 @@ const REFUSED: &[(&str, &str, &str)] = &[
         "Caddyfile:5: cannot translate `root /srv/app/public`: files beside scripts",
     ),
     (
+        "another root of scripts beside files",
+        ":80 {\nroot * /srv/app/public\nphp_fastcgi php:9000 {\nroot /srv/app\n}\nfile_server\n}",
+        "Caddyfile:3: cannot translate `php_fastcgi php:9000`: scripts and files have one directory",
+    ),
+    (
+        "a handle without an answer in a route before files",
+        ":80 {\nroot * /srv\nroute /a/* {\nhandle /a/b/* {\nheader X-A 1\n}\n}\nfile_server\n}",
+        "Caddyfile:4: cannot translate `handle /a/b/*`: a request that its block does not answer",
+    ),
+    (
+        "a public name with client certificates and the local authority",
+        "{\nlocal_certs\n}\nintern.example.org {\ntls {\nclient_auth {\nmode require_and_verify\ntrusted_ca_cert_file /ca.pem\n}\n}\nrespond ok\n}",
+        "Caddyfile:5: cannot translate `tls`: intern.example.org: the local authority",
+    ),
+    (
+        "client certificates without certificates",
+        "{\nauto_https off\n}\nhttps://a.org {\ntls {\nclient_auth {\nmode require_and_verify\ntrusted_ca_cert_file /ca.pem\n}\n}\nrespond ok\n}",
+        "Caddyfile:5: cannot translate `tls`: it has TLS and no certificate",
+    ),
+    (
+        "pages of errors by path",
+        ":80 {\nroot * /srv\nfile_server\nhandle_errors {\nhandle /api/* {\nrespond api\n}\nhandle {\nrespond other\n}\n}\n}",
+        "Caddyfile:5: cannot translate `handle /api/*`: of errors it knows pages of statuses",
+    ),
+    (
+        "a page of some paths before a server that has it",
+        ":80 {\nroot * /srv\nfile_server\nhandle_errors {\nrewrite /api/* /err.html\nreverse_proxy app:3000\n}\n}",
+        "Caddyfile:5: cannot translate `rewrite /api/* /err.html`: of errors it knows pages of statuses",
+    ),
+    (
         "a password for a file that try_files finds",
         ":80 {\nroot * /srv\ntry_files {path} {path}.html\nbasic_auth /admin.html {\nanna $2a$14$x\n}\nfile_server\n}",
         "Caddyfile:3: cannot translate `try_files {path} {path}.html`: `basic_auth /admin.html` gets",

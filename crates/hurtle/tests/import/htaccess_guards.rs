@@ -29,6 +29,12 @@ pub(super) const ROWS: &[Row] = &[
         requests: &["GET /a.txt", "DELETE /a.txt"],
     },
     Row {
+        sentence: "names by a class of an escape, and others",
+        text: "<FilesMatch \"[\\.]css$|^a\">\nRequire all denied\n</FilesMatch>\n",
+        hosts: NONE,
+        requests: &["GET /style.css", "GET /a.txt", "GET /docs/guide.txt"],
+    },
+    Row {
         sentence: "a refusal of all paths but some",
         text: "RewriteEngine On\nRewriteRule !^(a\\.txt|docs/) - [F]\n",
         hosts: NONE,

@@ -65,6 +65,12 @@ pub(super) const ROWS: &[Row] = &[
         ],
     },
     Row {
+        sentence: "indexes of several lines",
+        text: "DirectoryIndex none.html\nDirectoryIndex guide.txt\n",
+        hosts: NONE,
+        requests: &["GET /docs/", "GET /dir/"],
+    },
+    Row {
         sentence: "other indexes",
         text: "DirectoryIndex guide.txt about.html\nOptions FollowSymLinks\nAddDefaultCharset UTF-8\n",
         hosts: NONE,

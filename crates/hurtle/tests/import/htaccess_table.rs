@@ -117,7 +117,19 @@ fn directives_become_keys() {
 
 #[test]
 fn what_has_no_counterpart_is_refused_by_line() {
-    let rows: [(&str, usize, &str); 59] = [
+    let rows: [(&str, usize, &str); 63] = [
+        (
+            "RewriteEngine On\nRewriteCond %{HTTP_USER_AGENT} BadBot [OR]\nRewriteRule ^private/ - [F]",
+            3,
+            "take OR off",
+        ),
+        ("Require all granted\nRequire not ip 192.0.2.1", 2, "Apache answers 500"),
+        (
+            "<RequireAny>\nRequire ip 10\n<RequireNone>\nRequire ip 10.1\n</RequireNone>\n</RequireAny>",
+            3,
+            "Apache answers 500",
+        ),
+        ("<RequireAll>\nRequire not ip 192.0.2.1\n</RequireAll>", 1, "Apache answers 500"),
         ("<IfModule mod_ssl.c>\nSSLRequireSSL\n</IfModule>", 1, "write its lines without"),
         (
             "<RequireAll>\nRequire ip 10.1.2.3\nRequire not ip 10.1.0.0/16\n</RequireAll>",

@@ -44,3 +44,12 @@ fn a_redirect_to_one_of_several_names_leads_there() {
         assert_eq!(is_missing, !is_own && server.contains("404"), "{server}:\n{found}");
     }
 }
+
+/// Regression: it was taken for the site's own redirect, to the port 8443.
+#[test]
+fn a_redirect_beside_another_port_leads_to_the_default_one() {
+    let text = "events {} http { server { listen 8080; server_name a.example; return 301 https://$host$request_uri; }
+                server { listen 8443 ssl; server_name a.example; ssl_certificate /c; ssl_certificate_key /k; root /srv; } }";
+    let found = nginx(&parse(text, "nginx.conf").expect("it is valid")).expect("it is translated");
+    assert!(without_comments(&found).contains("redirect = \"https://{host}/\""), "{found}");
+}

@@ -45,6 +45,7 @@ mod partial;
 #[allow(dead_code, clippy::unwrap_used)] // shared with tests that use more of it
 mod php_fpm;
 mod refused;
+mod refused_conditions;
 #[path = "../it/support/reserved.rs"]
 #[allow(clippy::unwrap_used)] // shared with tests that allow it
 mod reserved;

@@ -57,6 +57,18 @@ const ROWS: &[(&str, &str, Requests)] = &[
         ],
     ),
     (
+        "a guard of scripts that does not say so",
+        "index index.html;
+         location ~* ^/docs/.*\\.ph(p|tml)$ { deny all; }
+         location ~* \\.php$ { {php} }",
+        &[
+            ("GET /docs/x.php", "403"),
+            ("GET /docs/x.php/y", "403"),
+            ("GET /docs/guide.txt", "200"),
+            ("GET /x.php", "200"),
+        ],
+    ),
+    (
         "one script, and no other",
         "index index.php;
          location / { try_files $uri $uri/ /index.php?$args; }

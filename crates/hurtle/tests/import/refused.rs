@@ -5,6 +5,8 @@ use std::path::Path;
 use hurtle::import::syntax::parse;
 use hurtle::import::{nginx, nginx_file};
 
+use crate::refused_conditions::CONDITIONS;
+
 /// Inside of `server`, and a part of the message; an empty part: it is translated.
 const ROWS: &[(&str, &str)] = &[
     ("root /srv;", ""),
@@ -32,39 +34,6 @@ const ROWS: &[(&str, &str)] = &[
         "",
     ),
     ("root /srv; gzip on; gzip_types text/css; location /a { gzip_types text/plain; }", "one list"),
-    ("root /srv; if ($a) { return 404; }", "it needs conditions"),
-    ("root /srv; if ($http_a = \"x*\") { return 404; }", ""),
-    ("root /srv; if ($remote_user = a) { return 404; }", "it needs conditions"),
-    // nginx compares the text: no address is a network.
-    ("root /srv; if ($remote_addr != 192.168.0.0/16) { return 403; }", "it needs conditions"),
-    ("root /srv; if ($remote_addr != 192.168.0.1) { return 403; }", ""),
-    (
-        "root /srv; if ($http_x = \"\") { return 403; } location ^~ /a/ { expires 1d; }
-         location ~ \\.css$ { expires 2d; }",
-        "a location with ^~ has no conditions in hurtle",
-    ),
-    // The name of a file begins with its directory, a path does not.
-    ("root /srv; if ($request_filename ~ ^/srv/private/) { return 403; }", "it needs conditions"),
-    ("root /srv; if ($request_filename ~ srv.*\\.txt$) { return 403; }", "it needs conditions"),
-    ("root /srv; if ($request_filename ~ [+-9]x$) { return 403; }", "it needs conditions"),
-    ("root /srv; if ($request_filename ~ srv|x$) { return 403; }", "it needs conditions"),
-    ("root /srv; if ($request_filename = /srv/key.txt) { return 403; }", "it needs conditions"),
-    ("root /srv; if ($args ~ a) { return 404; }", "it needs conditions"),
-    // A query may have it, too.
-    ("root /srv; if ($request_uri ~ wp-login) { return 403; }", "it needs conditions"),
-    ("root /srv; if ($host = a.b) { rewrite ^/a$ /b; }", "those that return an answer"),
-    (
-        "root /srv; location /a { return 404; if ($host = a.b) { return 403; } }",
-        "it needs conditions",
-    ),
-    (
-        "root /srv; location /a/ { if ($arg_b != c) { return 403; } } location /a/d/ { }",
-        "",
-    ),
-    (
-        "root /srv; location /a/ { if ($arg_b != c) { return 403; } } location '/a/d*/' { }",
-        "in nginx it does not apply to the location /a/d*/",
-    ),
     // nginx reads X-Real-IP by default.
     ("root /srv; set_real_ip_from 10.0.0.0/8;", "write real_ip_header X-Forwarded-For"),
     ("root /srv; set_real_ip_from 10.0.0.0/8; real_ip_header X-Forwarded-For;", ""),
@@ -207,6 +176,23 @@ const ROWS: &[(&str, &str)] = &[
     ("location / { proxy_pass http://a; proxy_cache_valid 200 1h; }", ""),
     ("location / { proxy_pass http://a; proxy_cache z; proxy_cache_valid any 1h; }", "has no zone z"),
     ("root /srv; error_page 500 =200 /x;", ""),
+    (
+        "error_page 403 = /no; location = /no { proxy_pass http://a; } location /p/ { root /srv; deny all; }",
+        "write =200",
+    ),
+    (
+        "error_page 403 =200 /no; location = /no { proxy_pass http://a; } location /p/ { root /srv; deny all; }",
+        "",
+    ),
+    (
+        "location / { proxy_pass http://a; proxy_intercept_errors on; error_page 502 = @down; }
+         location @down { root /srv; try_files /down.html =503; }",
+        "",
+    ),
+    (
+        "location / { root /srv; limit_rate 1k; if (!-f $request_filename) { proxy_pass http://a; } }",
+        "limit_rate",
+    ),
     ("root /srv; error_page 500 =700 /x;", "a status from 200 to 599"),
     ("listen 443 ssl; root /srv;", "it listens with ssl, but has no ssl_certificate"),
     ("return 301 /a/b/;", "the rest of the path is appended"),
@@ -305,7 +291,7 @@ const ROWS: &[(&str, &str)] = &[
 
 #[test]
 fn directives_without_a_counterpart_are_refused() {
-    for (server, expected) in ROWS {
+    for (server, expected) in ROWS.iter().chain(CONDITIONS) {
         let directives = parse(&format!("server {{ {server} }}"), "nginx.conf").expect(server);
         match (nginx(&directives), *expected) {
             (Ok(_), "") => {}

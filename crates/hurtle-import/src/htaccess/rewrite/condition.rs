@@ -125,11 +125,14 @@ impl<'d> Condition<'d> {
 pub(super) fn combinations<'c, 'd>(
     conditions: &'c [Condition<'d>],
 ) -> Result<Vec<Vec<&'c Condition<'d>>>, String> {
+    if conditions.last().is_some_and(|last| last.is_or) {
+        return Err("Apache applies it whatever its last condition says: take OR off".to_owned());
+    }
     let mut all: Vec<Vec<&Condition<'d>>> = vec![Vec::new()];
     let mut group: Vec<&Condition<'d>> = Vec::new();
-    for (at, condition) in conditions.iter().enumerate() {
+    for condition in conditions {
         group.push(condition);
-        if condition.is_or && at + 1 < conditions.len() {
+        if condition.is_or {
             continue;
         }
         let with = |one: &Vec<&'c Condition<'d>>| {

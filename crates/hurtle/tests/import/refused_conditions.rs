@@ -1,0 +1,62 @@
+//! Conditions of nginx that cannot be translated, and some that can.
+
+/// Inside of `server`, and a part of the message; an empty part: it is translated.
+pub(super) const CONDITIONS: &[(&str, &str)] = &[
+    ("root /srv; if ($a) { return 404; }", "it needs conditions"),
+    ("root /srv; if ($http_a = \"x*\") { return 404; }", ""),
+    ("root /srv; if ($remote_user = a) { return 404; }", "it needs conditions"),
+    // nginx compares the text: no address is a network.
+    ("root /srv; if ($remote_addr != 192.168.0.0/16) { return 403; }", "it needs conditions"),
+    ("root /srv; if ($remote_addr != 192.168.0.1) { return 403; }", ""),
+    (
+        "root /srv; if ($http_x = \"\") { return 403; } location ^~ /a/ { expires 1d; }
+         location ~ \\.css$ { expires 2d; }",
+        "a location with ^~ has no conditions in hurtle",
+    ),
+    // The name of a file begins with its directory, a path does not.
+    ("root /srv; if ($request_filename ~ ^/srv/private/) { return 403; }", "it needs conditions"),
+    ("root /srv; if ($request_filename ~ srv.*\\.txt$) { return 403; }", "it needs conditions"),
+    ("root /srv; if ($request_filename ~ [+-9]x$) { return 403; }", "it needs conditions"),
+    ("root /srv; if ($request_filename ~ srv|x$) { return 403; }", "it needs conditions"),
+    ("root /srv; if ($request_filename = /srv/key.txt) { return 403; }", "it needs conditions"),
+    ("root /srv; if ($args ~ a) { return 404; }", "it needs conditions"),
+    // A query may have it, too.
+    ("root /srv; if ($request_uri ~ wp-login) { return 403; }", "it needs conditions"),
+    ("root /srv; if ($request_uri ~ \\.php$) { return 403; }", "it needs conditions"),
+    ("root /srv; if ($request_uri ~ ^/admin|\\.php$) { return 403; }", "it needs conditions"),
+    ("root /srv; if ($request_uri ~* ^/.*union) { return 403; }", "it needs conditions"),
+    ("root /srv; if ($request_uri ~ ^/a[^/]b) { return 403; }", "it needs conditions"),
+    ("root /srv; if ($request_uri ~ ^/a[!-~]b$) { return 403; }", "it needs conditions"),
+    ("root /srv; if ($request_uri ~ ^/admin(/|$)) { return 403; }", "it needs conditions"),
+    ("root /srv; if ($host = a.b) { rewrite ^/a$ /b; }", "those that return an answer"),
+    (
+        "root /srv; location /a { return 404; if ($host = a.b) { return 403; } }",
+        "it needs conditions",
+    ),
+    ("root /srv; location /a/ { if ($arg_b != c) { return 403; } } location /a/d/ { }", ""),
+    (
+        "root /srv; location /a/ { if ($arg_b != c) { return 403; } } location '/a/d*/' { }",
+        "in nginx it does not apply to the location /a/d*/",
+    ),
+    // hurtle takes the prefix off behind its conditions, too.
+    (
+        "if ($uri ~* \\.(bak|sql)$) { return 403; }
+         location /api/ { rewrite ^/api/(.*)$ /$1 break; proxy_pass http://a; }",
+        "",
+    ),
+    (
+        "if ($request_uri ~ ^/api/v1/admin) { return 403; }
+         location /api/ { rewrite ^/api/v1/(.*)$ /$1 break; proxy_pass http://a; }",
+        "the rewrite of the location /api changes the path",
+    ),
+    (
+        "if ($uri ~ ^/old/private/) { return 403; } root /srv;
+         location /old/ { rewrite ^/old/(.*)$ /new/$1 last; } location /new/ { }",
+        "the rewrite of the location /old/ changes the path",
+    ),
+    (
+        "if ($uri ~ ^/admin/) { return 403; } root /srv;
+         location /old/ { rewrite ^/old/(.*)$ /new/$1 last; } location /new/ { }",
+        "",
+    ),
+];
