@@ -1,5 +1,11 @@
 //! An upstream's own address and paths in the client's terms.
 
+use bytes::Bytes;
+use h2::RecvStream;
+use h2::server::SendResponse;
+use http::{Request, Response};
+
+use crate::library;
 use crate::support::{Proxy, Upstream};
 
 /// The fields of a response that begin with one of these names, as the client gets them. `UP`
@@ -85,6 +91,18 @@ fn what_names_the_upstream_is_translated() {
             ],
         ),
         (
+            "cookies that have no other Path, or are named like an attribute",
+            strip,
+            "200 OK",
+            "Set-Cookie: __Host-id=1; Path=/; Secure\r\nSet-Cookie: path=/docs; HttpOnly\r\n\
+             Set-Cookie: domain=127.0.0.1; Max-Age=60\r\n",
+            &[
+                "Set-Cookie: __Host-id=1; Path=/; Secure",
+                "Set-Cookie: path=/docs; HttpOnly",
+                "Set-Cookie: domain=127.0.0.1; Max-Age=60",
+            ],
+        ),
+        (
             "cookies and Refresh of every response",
             "",
             "200 OK",
@@ -133,6 +151,24 @@ fn what_names_the_upstream_by_its_path_is_translated() {
             assert_eq!(fields_at(base, "", "302 Found", lines), *wanted, "{sentence}");
         }
     }
+}
+
+/// Regression: the Path of a cookie in a response that is not stored had the prefix twice.
+#[test]
+fn a_response_over_http2_that_is_not_stored_is_translated_once() {
+    async fn logged_in(_: Request<RecvStream>, mut respond: SendResponse<Bytes>) {
+        let head = Response::builder().header("set-cookie", "a=b; Path=/").body(()).unwrap();
+        respond.send_response(head, true).unwrap();
+    }
+    let upstream = library::Upstream::start(100, logged_in);
+    let keys = format!(
+        "path = \"/app\"\nproxy = \"h2c://{}\"\nstrip_prefix = true\ncache = {{}}\n",
+        upstream.address
+    );
+    let proxy = Proxy::of("", &keys);
+    let mut client = proxy.send("GET /app/x HTTP/1.1\r\nHost: a\r\n\r\n");
+    let head = client.head();
+    assert!(head.contains("set-cookie: a=b; Path=/app\n"), "{head}");
 }
 
 #[test]

@@ -61,8 +61,19 @@ impl Proxy {
         let translate = |reply| self.translated(head, reply, || self.encoded_base(request));
         match parsed.as_ref().ok().and_then(translate) {
             None => self.handle_parsed(request, client, upstream, head, &mut parsed),
-            Some(head) => self.handle_parsed(request, client, upstream, &head, &mut head.parse()),
+            Some(head) => self.handle_translated(request, client, upstream, &head),
         }
+    }
+
+    /// Handles a response whose head is in the client's terms already.
+    pub(super) fn handle_translated<C: Client>(
+        &self,
+        request: &RequestContext<'_>,
+        client: &mut C,
+        upstream: Box<UpstreamRequest>,
+        head: &RawHead,
+    ) -> Handled {
+        self.handle_parsed(request, client, upstream, head, &mut head.parse())
     }
 
     /// Handles a response in the client's terms. By reference, because a parsed head is large.

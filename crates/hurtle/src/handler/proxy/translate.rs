@@ -149,14 +149,20 @@ impl Proxy {
 
     /// Returns a cookie without an upstream's Domain, and with the client's Path.
     fn translated_cookie(&self, cookie: &[u8], base: &[u8]) -> Option<Vec<u8>> {
-        let cookie = std::str::from_utf8(cookie).ok()?;
+        let mut all = std::str::from_utf8(cookie).ok()?.split(';');
+        let pair = all.next()?;
+        // Browsers ignore one with this prefix and another Path than `/`.
+        let is_host_only =
+            pair.trim_start().get(..7).is_some_and(|begin| begin.eq_ignore_ascii_case("__Host-"));
         let mut is_changed = false;
-        let mut parts: Vec<Cow<'_, str>> = Vec::new();
-        for part in cookie.split(';') {
+        let mut parts: Vec<Cow<'_, str>> = vec![pair.into()];
+        for part in all {
             let (name, value) = part.split_once('=').unwrap_or((part, ""));
             match name.trim().to_ascii_lowercase().as_str() {
                 "domain" if self.is_host(value.trim().trim_start_matches('.')) => is_changed = true,
-                "path" if self.replaces_prefix() && value.trim().starts_with('/') => {
+                "path"
+                    if self.replaces_prefix() && !is_host_only && value.trim().starts_with('/') =>
+                {
                     let Some(path) = self.below_base(value.trim()) else {
                         parts.push(part.into());
                         continue;

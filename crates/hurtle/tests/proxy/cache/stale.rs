@@ -76,6 +76,43 @@ fn stale_if_error() {
     assert_eq!(proxy.send(get("/", "")).answer().1, "body", "nobody is there");
 }
 
+/// Regression: it was forwarded to the upstream that does not respond.
+#[test]
+fn stale_if_error_for_a_request_that_waits_too_long() {
+    let pair = Pair::with("cache = {}");
+    let fields = OLD.replace("max-age=60", "max-age=60, stale-if-error=60");
+    pair.fetch(&get("/", ""), &fields, "body");
+    let _first = pair.proxy.send(get("/", ""));
+    let _peer = pair.upstream.next_request();
+    let (head, body) = pair.proxy.send(get("/", "")).answer();
+    assert_eq!(body, "body", "{head}");
+    assert!(head.contains("detail=stale-if-error"), "{head}");
+}
+
+/// Regression: the stored body had the tag of the other version from then on.
+#[test]
+fn a_304_of_another_version_updates_nothing() {
+    let pair = Pair::new();
+    let rows = [("/a", "\"v2\"", true), ("/b", "\"v1\"", false), ("/c", "W/\"v2\"", false)];
+    for (path, tag, is_other) in rows {
+        pair.fetch(&get(path, ""), OLD, "body");
+        let mut client = pair.proxy.send(get(path, ""));
+        let (mut peer, head) = pair.upstream.next_request();
+        has(&head, "If-None-Match: \"v1\"");
+        peer.send(STILL_GOOD.replace("X-A", &format!("ETag: {tag}\r\nX-A")));
+        let (head, body) = client.answer();
+        assert_eq!(body, "body", "{tag}");
+        has(&head, if is_other { "ETag: \"v1\"" } else { "X-A: new" });
+        if is_other {
+            let mut client = pair.proxy.send(get(path, ""));
+            let (mut peer, head) = pair.upstream.next_request();
+            assert!(!head.contains("If-None-Match"), "{head}");
+            peer.send("HTTP/1.1 200 OK\r\nContent-Length: 3\r\nConnection: close\r\n\r\nnew");
+            assert_eq!(client.answer().1, "new");
+        }
+    }
+}
+
 #[test]
 fn errors_are_relayed_without_stale_if_error() {
     let pair = Pair::new();

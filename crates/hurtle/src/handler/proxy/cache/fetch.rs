@@ -187,6 +187,10 @@ impl Fetch {
         let delay_ms = now_ms.saturating_sub(sent_ms);
         let age_ms = caching::age_on_arrival(&described, delay_ms, came_secs);
         if let (Some(stale), StatusCode::NOT_MODIFIED) = (&self.stale, reply.status) {
+            if is_of_another_version(&described, &stale.head.lines) {
+                let head = Box::new(stale.head.clone());
+                return Plan::Refresh(head, Err(Refused::Response("another-version")));
+            }
             let lines = keep::refreshed(&stale.head.lines, reply, &date);
             let freshness = self.may_store(stale.head.status, &lines, came_secs);
             let vary = caching::of_response(pairs(&lines)).vary;
@@ -372,6 +376,17 @@ impl Fetch {
             upstream.succeeded(status);
         }
     }
+}
+
+/// Returns whether a 304 validates another version than the stored one: its entity-tag is strong
+/// and not that of the stored response (RFC 9111 section 4.3.4). Servers that compress may weaken
+/// the tag of the whole response, or add the coding to it, but not that of the 304.
+fn is_of_another_version(described: &Described<'_>, stored: &[u8]) -> bool {
+    let stored = caching::of_response(pairs(stored)).etag;
+    let stored = stored.map(|tag| tag.strip_prefix(b"W/").unwrap_or(tag));
+    let (Some(new), Some(stored)) = (described.etag, stored) else { return false };
+    let begin = new.strip_suffix(b"\"").unwrap_or(new);
+    !new.starts_with(b"W/") && new != stored && !stored.starts_with(&[begin, b"-"].concat())
 }
 
 /// Returns whether later responses are probably alike. Most errors may come from the credentials,

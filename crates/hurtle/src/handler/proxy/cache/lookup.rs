@@ -201,7 +201,11 @@ impl Lookup<'_> {
                         (result.map(LeaderResult::Shared), CacheStatus::Collapsed(reason))
                     }
                     Ok(First::B(())) => {
-                        *client.cache_status() = Some(CacheStatus::Bypassed("waited-too-long"));
+                        let status = client.cache_status();
+                        if let Some(answer) = self.answer_on_error(stale, status) {
+                            return Attempt::Handled(Ok(Outcome::Answer(answer)));
+                        }
+                        *status = Some(CacheStatus::Bypassed("waited-too-long"));
                         return Attempt::Bypass;
                     }
                     Err(error) => return Attempt::Handled(Err(error.into())),
@@ -301,7 +305,9 @@ impl Lookup<'_> {
                 if let Some(CacheStatus::Passed(reason)) = *client.cache_status() {
                     *client.cache_status() = Some(CacheStatus::NotStored(reason, why));
                 }
-                return Attempt::Handled(self.proxy.handle_head(request, client, upstream, &head));
+                return Attempt::Handled(
+                    self.proxy.handle_translated(request, client, upstream, &head),
+                );
             }
             LeaderResult::Shared(FetchResult::Released) => return Attempt::Bypass,
             LeaderResult::Shared(FetchResult::Arriving(reader)) => {
@@ -323,20 +329,26 @@ impl Lookup<'_> {
                 self.hit(&stored, now_ms, |_| status, client.cache_status())
             }
             LeaderResult::Shared(FetchResult::Failed(status)) => {
-                let is_usable = |stored: &Arc<Stored>| {
-                    let (head, directives) = (&stored.head, &self.directives);
-                    caching::usable_on_error(&head.freshness, head.age(now_ms), directives)
-                };
-                match stale.filter(is_usable) {
-                    Some(stored) => {
-                        let status = client.cache_status();
-                        self.hit(&stored, now_ms, CacheStatus::HitOnError, status)
-                    }
+                match self.answer_on_error(stale, client.cache_status()) {
+                    Some(answer) => answer,
                     None => return Attempt::Handled(Err(failed(status))),
                 }
             }
         };
         Attempt::Handled(Ok(Outcome::Answer(answer)))
+    }
+
+    /// Returns the stale response if it may be sent because the upstream does not respond (RFC 5861
+    /// section 4).
+    fn answer_on_error(
+        &self,
+        stale: Option<Arc<Stored>>,
+        status: &mut Option<CacheStatus>,
+    ) -> Option<Answer> {
+        let (stored, now_ms) = (stale?, clock::now_ms());
+        let (head, directives) = (&stored.head, &self.directives);
+        caching::usable_on_error(&head.freshness, head.age(now_ms), directives)
+            .then(|| self.hit(&stored, now_ms, CacheStatus::HitOnError, status))
     }
 
     fn fetch(
