@@ -66,6 +66,15 @@ enum Backend {
 #[derive(Debug)]
 pub(crate) struct Authorizer(Rc<Peer>);
 
+/// Why a request is not authorized.
+#[derive(Debug)]
+pub(crate) enum Unauthorized {
+    /// The authorizer's response.
+    Refused(Answer),
+    /// This server's own response: nobody has decided.
+    Undecided(Answer),
+}
+
 /// The script of a path.
 #[derive(Debug)]
 pub(crate) struct ScriptTarget {
@@ -368,14 +377,11 @@ impl Authorizer {
     }
 
     /// Asks whether a request is allowed; returns variables for its handler.
-    ///
-    /// # Errors
-    /// The response that refuses it.
     async fn authorize(
         &self,
         info: &RequestInfo<'_>,
         fields: &HeaderMap,
-    ) -> Result<AuthorizerVariables, Answer> {
+    ) -> Result<AuthorizerVariables, Unauthorized> {
         // An authorizer gets neither the body nor script variables (FastCGI section 6.3).
         let variables = Variables::new(info, fields).pairs();
         let body = OutgoingBody::default();
@@ -384,13 +390,15 @@ impl Authorizer {
         let exchange =
             Exchange::start(false, None, async move |sink| peer.request(call, sink).await);
         let (Head { status, mut fields, .. }, body) = exchange.head().await.map_err(|error| {
-            failed(&format!("the authorizer {}", self.name()), &error, info.method)
+            let name = format!("the authorizer {}", self.name());
+            Unauthorized::Undecided(failed(&name, &error, info.method))
         })?;
         let granted = take_variables(&mut fields);
         if status == StatusCode::OK {
             return Ok(granted);
         }
-        Err(Answer::new(status, Fields::Map(fields), body.into_body()))
+        let answer = Answer::new(status, Fields::Map(fields), body.into_body());
+        Err(Unauthorized::Refused(answer))
     }
 }
 

@@ -18,7 +18,10 @@ use super::resolve::Routed;
 use crate::answer::Answer;
 use crate::clock;
 use crate::edits::cors::preflight;
+use crate::handler::client::{Client as _, InterimSender};
+use crate::handler::gateway::Unauthorized;
 use crate::handler::request::{AuthorizerVariables, MatchedPath, with_fields};
+use crate::handler::wait::Waits;
 use crate::handler::{Handled, HandlerError};
 use crate::limits::concurrency::Place;
 use crate::metrics::LimitKind;
@@ -85,7 +88,7 @@ pub(super) struct Granted {
     fields: Option<(Vec<u8>, Vec<HeaderName>)>,
     /// `true`: the request names a user, so that the response is not for others.
     is_identified: bool,
-    /// The variables of an authorizer.
+    /// The variables of authorizers; of one name the last.
     pub(super) variables: AuthorizerVariables,
     /// Held until the response is sent, or the tunnel has ended.
     pub(super) place: Option<Rc<Place>>,
@@ -110,7 +113,7 @@ impl Granted {
                 self.is_identified = true;
             }
             Grant::Identity => self.is_identified = true,
-            Grant::Variables(variables) => self.variables = variables,
+            Grant::Variables(variables) => self.variables.extend(variables),
             Grant::Place(place) => self.place = Some(place),
         }
     }
@@ -281,8 +284,14 @@ async fn pass_gate<T: Protocol>(
             let Some((mount, matched)) = resolved.mount() else { return Ok(None) };
             let now_ms = clock::now_ms();
             let context = context(connection, exchange, routed, mount, matched, now_ms);
-            let checked = authorizer.check(&context).await;
-            checked.map(|variables| Some(Grant::Variables(variables))).map_err(Refusal::plain)
+            let mut client = ExchangeClient::new(connection, exchange, request, None);
+            let check = async |_: &dyn InterimSender| authorizer.check(&context).await;
+            match client.beside(&Waits::default(), check).await {
+                Ok(Ok(variables)) => Ok(Some(Grant::Variables(variables))),
+                Ok(Err(Unauthorized::Refused(answer))) => Err(Refusal::plain(answer)),
+                Ok(Err(Unauthorized::Undecided(answer))) => Err(Refusal::Error(Box::new(answer))),
+                Err(gone) => Err(Refusal::handled(Err(gone.into()), request)),
+            }
         }
         Gate::Concurrency(limiter) => {
             let place = find_place(connection, exchange, limiter, routed).await;

@@ -372,7 +372,7 @@ async fn deliver_replacement<T: Protocol>(
             Some((passed, rest)) => (passed, rest.first()),
             None => (gates, None),
         };
-    if let Some(next) = resolved.after_error(page).filter(|_| is_first) {
+    if let Some(next) = resolved.after_error(page, passed).filter(|_| is_first) {
         // A page has the status of the error, a mount with a name its own.
         let status = page.status.or(page.path().map(|_| plain.status));
         let mut lines = Vec::new();

@@ -269,7 +269,11 @@ impl Mount {
     /// Returns the part of a path beneath the mount. For files of an exact mount it is the last
     /// name.
     pub(super) fn rest<'p>(&self, path: &'p [u8]) -> &'p [u8] {
-        let is_of_files = matches!(self.handler, Handler::Directory(_) | Handler::Gateway { .. });
+        let is_of_files = match &self.handler {
+            Handler::Directory(_) => true,
+            Handler::Gateway { gateway, .. } => gateway.scripts().is_some(),
+            _ => false,
+        };
         if self.exact && is_of_files {
             let name = path.iter().rposition(|&b| b == b'/').map_or(0, |slash| slash + 1);
             return &path[name..];

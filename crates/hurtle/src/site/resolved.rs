@@ -36,6 +36,8 @@ pub(crate) struct Resolved<'a> {
     route: OnceCell<Option<Route<'a>>>,
     /// `true`: the route is that of an error's page, which is not what the target names.
     is_error: bool,
+    /// The passwords of the mount before, one of which the request has.
+    passed: Option<Rc<PasswordGate>>,
 }
 
 impl Sites {
@@ -50,12 +52,20 @@ impl Sites {
         let (number, site) = self.at(listen).find(name)?;
         let MatchedRequest { head, is_tls, .. } = request;
         let route = OnceCell::new();
-        let resolved = Resolved { number, site, head, is_tls, route, is_error: false };
+        let resolved =
+            Resolved { number, site, head, is_tls, route, is_error: false, passed: None };
         if site.routing != Routing::ByPath {
             resolved.route_by(&request);
         }
         Some(resolved)
     }
+}
+
+fn passwords(gates: &[Gate]) -> Option<&Rc<PasswordGate>> {
+    gates.iter().find_map(|gate| match gate {
+        Gate::Basic(passwords) => Some(passwords),
+        _ => None,
+    })
 }
 
 impl<'a> Resolved<'a> {
@@ -151,10 +161,7 @@ impl<'a> Resolved<'a> {
 
     /// Returns the passwords that the request must have one of.
     pub(crate) fn passwords(&self) -> Option<&Rc<PasswordGate>> {
-        self.gates().iter().find_map(|gate| match gate {
-            Gate::Basic(passwords) => Some(passwords),
-            _ => None,
-        })
+        passwords(self.gates()).or(self.passed.as_ref())
     }
 
     /// Returns the mount of the path, and the path in it; `None`: the site itself responds.
@@ -181,13 +188,14 @@ impl<'a> Resolved<'a> {
         let mount = self.site.mount_with_name(mount.otherwise.as_deref()?)?;
         let (path, query, rules) = (path.clone(), query.clone(), rules.clone());
         let route = Route::Mount { path, query, mount, rules };
-        Some(Resolved { route: OnceCell::from(Some(route)), ..*self })
+        let (route, passed) = (OnceCell::from(Some(route)), self.passwords().cloned());
+        Some(Resolved { route, passed, ..*self })
     }
 
     /// Returns the request with the mount that responds to an error: one with a name, or that of a
     /// page's path; `None`: there is no such mount, or it is the named one that has the error, or
-    /// it could take the path for another one.
-    pub(crate) fn after_error(&self, page: &ErrorPage) -> Option<Resolved<'a>> {
+    /// it could take the path for another one. `passed`: the gates that the request has passed.
+    pub(crate) fn after_error(&self, page: &ErrorPage, passed: &[Gate]) -> Option<Resolved<'a>> {
         let (mount, path, query) = match &page.to {
             ErrorTarget::Page(page) => {
                 let (number, mount) = self.site.mount_of(page.as_bytes(), None)?;
@@ -208,7 +216,8 @@ impl<'a> Resolved<'a> {
             }
         };
         let route = Route::Mount { path: path.into(), query, mount, rules: Vec::new() };
-        Some(Resolved { route: OnceCell::from(Some(route)), is_error: true, ..*self })
+        let passed = passwords(passed).or(self.passed.as_ref()).cloned();
+        Some(Resolved { route: OnceCell::from(Some(route)), is_error: true, passed, ..*self })
     }
 
     /// Returns whether all servers read the path alike, so that none takes it for that of a mount

@@ -121,6 +121,75 @@ fn the_user_of_a_password_is_named_to_the_application() {
     assert!(client.answer().0.starts_with("HTTP/1.1 200 "));
 }
 
+/// Regression: the application got the password, and no name.
+#[test]
+fn the_user_of_a_password_is_named_to_an_application_behind_files() {
+    let (dir, upstream) = (Dir::new(&[("root/a.txt", "hello")]), Upstream::new());
+    let mounts = format!(
+        "files = {:?}\nauth = 'basic'\nusers = {:?}\notherwise = 'app'\n\
+         [[site.mount]]\npath = '/shop'\nfiles = {:?}\nauth = 'basic'\nusers = {:?}\n\
+         errors = {{ 404 = '@app', 401 = '@app' }}\n\
+         [[site.mount]]\nname = 'app'\nfastcgi = \"{}\"",
+        dir.path("root"),
+        users(&dir),
+        dir.path("root"),
+        users(&dir),
+        upstream.address
+    );
+    let server = Proxy::of_site("", &mounts);
+    let rows = [
+        ("/none", "YW5uYTpzZWNyZXQ=", Some("anna")),
+        ("/shop/none", "YW5uYTpzZWNyZXQ=", Some("anna")),
+        // Nobody has checked this name.
+        ("/shop/none", "YW5uYTp3cm9uZw==", None),
+    ];
+    for (path, credentials, user) in rows {
+        let mut client = server.send(format!(
+            "GET {path} HTTP/1.1\r\nHost: a\r\nAuthorization: Basic {credentials}\r\n\r\n"
+        ));
+        let received = receive(&upstream);
+        let has = |name: &str| received.variables.get(name).map(String::as_str);
+        assert_eq!(has("REMOTE_USER"), user, "{path}");
+        assert_eq!(has("HTTP_AUTHORIZATION").is_some(), user.is_none(), "{path}");
+        received.answer("Content-Type: a/b\n\nok");
+        client.answer();
+    }
+}
+
+/// Regression: the page of the site was not sent for an authorizer that does not decide.
+#[test]
+fn the_page_of_a_site_replaces_an_error_but_no_refusal() {
+    let dir = Dir::new(&[("root/a.txt", "hello")]);
+    let upstream = Upstream::new();
+    let mounts = format!(
+        "files = {:?}\nauthorizer = \"{}\"\n\
+         [[site.mount]]\npath = '/page'\nrespond = 'a page'",
+        dir.path("root"),
+        upstream.address
+    );
+    let server = Proxy::of_site("errors = { 502 = '/page', 403 = '/page' }", &mounts);
+    let mut client = server.connect();
+    for (said, expected) in [("nonsense\n\n", "a page"), ("Status: 403\n\nno", "no")] {
+        client.send("GET /a.txt HTTP/1.1\r\nHost: a\r\n\r\n");
+        receive(&upstream).answer(said);
+        assert_eq!(client.answer().1, expected);
+    }
+}
+
+/// Regression: the request to the authorizer stayed until it was answered.
+#[test]
+fn a_client_that_leaves_ends_the_request_to_the_authorizer() {
+    let dir = Dir::new(&[("root/a.txt", "hello")]);
+    let upstream = Upstream::new();
+    let server = files(&upstream, &dir);
+    let client = server.send(GET);
+    let mut received = receive(&upstream);
+    let reset = socket2::Socket::from(client.stream);
+    reset.set_linger(Some(std::time::Duration::ZERO)).unwrap();
+    drop(reset);
+    assert_eq!(received.client.rest(), "");
+}
+
 /// A browser asks for a password only with the field (RFC 9110 section 15.5.2).
 #[test]
 fn the_page_of_a_mount_keeps_the_challenge_of_the_refusal() {

@@ -183,3 +183,18 @@ fn uwsgi_runs_a_python_program_at_the_root_and_beneath_a_path() {
     let streamed = root.send("GET /stream HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").rest();
     assert!(streamed.contains("0\n") && streamed.contains("2\n"), "{streamed}");
 }
+
+/// Regression: the path of an exact mount was the application's in part only.
+#[test]
+fn an_exact_mount_names_the_whole_path() {
+    let upstream = Upstream::new();
+    let mount = "path = \"/a/shop\"\nstrip_prefix = true\n";
+    let told = [mount.to_owned(), format!("{mount}exact = true\n")].map(|keys| {
+        let server = server(&upstream, &keys);
+        let _client = server.send("GET /a/shop HTTP/1.1\r\nHost: a\r\n\r\n");
+        let (_, mut variables) = receive(&upstream);
+        ["SCRIPT_NAME", "PATH_INFO"].map(|name| variables.remove(name))
+    });
+    assert_eq!(told[0][0].as_deref(), Some("/a/shop"));
+    assert_eq!(told[0], told[1]);
+}

@@ -11,7 +11,7 @@ use super::super::client::{Client, Continue};
 use super::super::request::{AuthorizerVariables, RequestContext};
 use super::super::wait::Waits;
 use super::super::{HandlerError, Outcome, http_request, named_file::named_file, request_fields};
-use super::{Authorizer, Gateway};
+use super::{Authorizer, Gateway, Unauthorized};
 use crate::answer::Answer;
 
 /// The request data that `cgi::RequestInfo` borrows.
@@ -56,12 +56,12 @@ impl Authorizer {
     /// Asks whether the request is allowed; returns variables for its handler.
     ///
     /// # Errors
-    /// The response that refuses it.
+    /// The response in place of the handler's.
     pub(crate) async fn check(
         &self,
         request: &RequestContext<'_>,
-    ) -> Result<AuthorizerVariables, Answer> {
-        let bad = || Answer::error(StatusCode::BAD_REQUEST, None);
+    ) -> Result<AuthorizerVariables, Unauthorized> {
+        let bad = || Unauthorized::Undecided(Answer::error(StatusCode::BAD_REQUEST, None));
         let mut fields = request.buffers.field_map(request.head).ok_or_else(bad)?;
         remove_nominated(request.head, &mut fields);
         let facts = RequestFacts::of(request);
