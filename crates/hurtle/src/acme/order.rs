@@ -37,6 +37,7 @@ const TRIES: usize = 3;
 const NONCE_TRIES: usize = 5;
 const BAD_NONCE: &str = "urn:ietf:params:acme:error:badNonce";
 const RATE_LIMITED: &str = "urn:ietf:params:acme:error:rateLimited";
+const SERVER_INTERNAL: &str = "urn:ietf:params:acme:error:serverInternal";
 
 /// The certificate to order.
 pub(super) struct CertificateRequest<'a> {
@@ -95,7 +96,12 @@ async fn obtain_once(
     }
     let chain = order.poll_certificate(&POLL_POLICY).await.map_err(|e| reason(&e))?;
     let pem = format!("{}{chain}", key.serialize_pem());
-    check(&pem, request.hosts).map(|()| pem)
+    let checked = check(&pem, request.hosts);
+    if checked.is_err() {
+        // The authority would give the same certificate again.
+        record.order = None;
+    }
+    checked.map(|()| pem)
 }
 
 /// Checks the names and the expiry of the issued certificate. An unsuitable one is a failed
@@ -140,7 +146,8 @@ async fn resume(
 
 /// Returns whether a problem says nothing about the order (RFC 8555 section 6.7).
 fn is_passing(problem: &Problem) -> bool {
-    matches!(problem.r#type.as_deref(), Some(BAD_NONCE | RATE_LIMITED))
+    matches!(problem.r#type.as_deref(), Some(BAD_NONCE | RATE_LIMITED | SERVER_INTERNAL))
+        || problem.status.is_some_and(|status| status >= 500)
 }
 
 async fn create(
@@ -345,6 +352,27 @@ async fn refusal(order: &mut Order, kinds: &[ChallengeKind]) -> String {
 mod tests {
     use super::*;
     use crate::config::check;
+
+    /// Regression: an internal error of the authority cost the order.
+    #[test]
+    fn problems_that_say_nothing_of_an_order() {
+        let rows = [
+            (BAD_NONCE, 400, true),
+            (RATE_LIMITED, 429, true),
+            (SERVER_INTERNAL, 500, true),
+            ("urn:example:overloaded", 503, true),
+            ("urn:ietf:params:acme:error:malformed", 404, false),
+        ];
+        for (kind, status, expected) in rows {
+            let problem = Problem {
+                r#type: Some(kind.to_owned()),
+                detail: None,
+                status: Some(status),
+                subproblems: Vec::new(),
+            };
+            assert_eq!(is_passing(&problem), expected, "{kind}");
+        }
+    }
 
     /// Regression: an order was forgotten when its authority could not be reached, and made again.
     #[test]

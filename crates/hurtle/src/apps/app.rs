@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use super::Event;
 use super::probe::Probe;
 use super::run::{Run, RunPaths};
-use super::scan::ManifestStamp;
+use super::scan::{FoundApp, ManifestStamp};
 use super::sockets::SocketDir;
 use crate::config::{AppBackend, AppCommand, Manifest};
 use crate::handler::proxy::Availability;
@@ -82,6 +82,16 @@ impl App {
             successor: None,
             probe: Probe::default(),
         }
+    }
+
+    /// Returns whether what was found in its directory is what is deployed.
+    pub(super) fn is_unchanged(&self, found: &FoundApp) -> bool {
+        self.manifest == found.manifest && self.stamp.is_same_write(&found.stamp)
+    }
+
+    /// Returns whether it is deployed at the path of this manifest.
+    pub(super) fn has_path_of(&self, manifest: &Manifest) -> bool {
+        (&self.manifest.site, &self.manifest.path) == (&manifest.site, &manifest.path)
     }
 
     /// The deployment that the workers see.

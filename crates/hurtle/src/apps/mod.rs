@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 
-use crate::config::{AppBackend, Config};
+use crate::config::{AppBackend, Config, Manifest};
 use crate::handler::proxy::Availability;
 use crate::site::Deployment;
 use app::App;
@@ -223,14 +223,22 @@ impl Supervisor {
         for name in same.iter().chain(kept) {
             self.apps.extend(before.remove_entry(name));
         }
+        let (mut changed, mut moved, mut added) = (Vec::new(), Vec::new(), Vec::new());
         for found in new {
+            match before.get_mut(&found.name) {
+                None => added.push(found),
+                Some(app) if app.is_unchanged(&found) => {
+                    app.stamp = found.stamp;
+                    self.apps.extend(before.remove_entry(&found.name));
+                }
+                Some(app) if app.has_path_of(&found.manifest) => changed.push(found),
+                Some(_) => moved.push(found),
+            }
+        }
+        // Those that run have their paths before those that come.
+        for found in changed.into_iter().chain(moved).chain(added) {
             let name = found.name.clone();
             if let Some(mut app) = before.remove(&name) {
-                if app.manifest == found.manifest && app.stamp.is_same_write(&found.stamp) {
-                    app.stamp = found.stamp;
-                    self.apps.insert(name, app);
-                    continue;
-                }
                 let (may_wait, stamp) = (app.may_wait_for(&found.manifest), found.stamp.clone());
                 match self.deploy(found) {
                     Ok(next) if may_wait => {
@@ -244,7 +252,14 @@ impl Supervisor {
                         app = next;
                     }
                     // The stamp stays, so that it is tried again.
-                    Err(why) => refused.push(RejectedApp { name: name.clone(), why, keep: true }),
+                    Err(why) => {
+                        let keep = self.taken(&app.manifest).is_none();
+                        refused.push(RejectedApp { name: name.clone(), why, keep });
+                        if !keep {
+                            self.end_runs(&name, app.end());
+                            continue;
+                        }
+                    }
                 }
                 self.apps.insert(name, app);
                 continue;
@@ -263,12 +278,15 @@ impl Supervisor {
         self.log_rejected(refused);
     }
 
+    /// Returns the application that has the path of this one.
+    fn taken(&self, manifest: &Manifest) -> Option<&String> {
+        self.apps.iter().find(|(_, app)| app.has_path_of(manifest)).map(|(name, _)| name)
+    }
+
     /// Deploys a new or changed application; the error is the reason against it.
     fn deploy(&mut self, found: FoundApp) -> Result<App, String> {
         let FoundApp { name, stamp, dir, manifest } = found;
-        let mount = (&manifest.site, &manifest.path);
-        let taken = |app: &App| (&app.manifest.site, &app.manifest.path) == mount;
-        if let Some((other, _)) = self.apps.iter().find(|(_, app)| taken(app)) {
+        if let Some(other) = self.taken(&manifest) {
             return Err(format!("{} is already the path of {other}", manifest.path));
         }
         if let AppBackend::Started(start) = &manifest.backend {

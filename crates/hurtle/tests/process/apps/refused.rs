@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, chown, symlink};
 use std::path::Path;
 
-use rustix::process::geteuid;
+use rustix::process::{Signal, geteuid};
 
 use super::{Apps, ECHO, get_until, is_root, logged};
 
@@ -158,6 +158,12 @@ fn a_path_belongs_to_the_first_application() {
     logged(&child, "\"/\" is a mount of the configuration");
     apps.deploy_python("a", "/b", "", ECHO);
     logged(&child, "app a: not deployed: /b is already the path of b");
+    assert_eq!(child.get("/b").text(), first);
+    // Regression: after a reload it was that of the first name.
+    child.signal(Signal::HUP);
+    logged(&child, "reloaded");
+    apps.deploy_python("c", "/c", "", ECHO);
+    get_until(&child, "/c", 200);
     assert_eq!(child.get("/b").text(), first);
     apps.remove("b");
     get_until(&child, "/b", 200);
