@@ -3,14 +3,18 @@
 
 use std::collections::VecDeque;
 use std::fmt;
+use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
+use http::Method;
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::combinators::UnsyncBoxBody;
+use tokio::runtime::Handle;
+use tokio::time::error::Elapsed;
 use tokio::time::{Sleep, sleep, timeout};
 use wasmtime_wasi_http::Error;
 
@@ -21,6 +25,9 @@ use crate::progress::Progress;
 
 /// Time for the work of a component after the end of its response.
 const AFTER_MAX: Duration = Duration::from_secs(10);
+
+/// Bytes of a response to HEAD that are read so that the component can go on.
+const DISCARDED_MAX: usize = 1 << 20;
 
 type Next = Option<Result<Frame<Bytes>, BoxError>>;
 
@@ -151,17 +158,42 @@ impl Rest {
         Poll::Ready(Some(Err(what.into())))
     }
 
+    /// Reads the rest for a component whose response nobody reads, and lets it finish. One that
+    /// writes more than `DISCARDED_MAX` is ended.
+    async fn discard(mut self) {
+        let (label, progress) = (Arc::clone(&self.label), Arc::clone(&self.progress));
+        let work = async move {
+            let mut bytes = 0;
+            while let Some(Ok(frame)) = poll_fn(|cx| self.poll_frame(cx)).await {
+                bytes += frame.data_ref().map_or(0, Bytes::len);
+                if bytes > DISCARDED_MAX {
+                    return Ok(());
+                }
+            }
+            match self.guest.take() {
+                Some(guest) => guest.await,
+                None => Ok(()),
+            }
+        };
+        log_work(timeout(AFTER_MAX, work).await, &label, &progress);
+    }
+
     /// Lets a component finish that has ended its response.
     fn end(&mut self) {
         let Some(guest) = self.guest.take() else { return };
         let (label, progress) = (Arc::clone(&self.label), Arc::clone(&self.progress));
         tokio::spawn(async move {
-            match timeout(AFTER_MAX, guest).await {
-                Ok(Ok(())) => {}
-                Ok(Err(error)) => label.error(&reason(&error, &progress)),
-                Err(_) => label.error("it worked for too long after its response"),
-            }
+            log_work(timeout(AFTER_MAX, guest).await, &label, &progress);
         });
+    }
+}
+
+/// Logs work after a response that has failed.
+fn log_work(ended: Result<wasmtime::Result<()>, Elapsed>, label: &Label, progress: &Progress) {
+    match ended {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => label.error(&reason(&error, progress)),
+        Err(_) => label.error("it worked for too long after its response"),
     }
 }
 
@@ -206,6 +238,18 @@ impl Body for ResponseBody {
             hint.set_upper(queued);
         }
         hint
+    }
+}
+
+/// The server does not read the response to HEAD, but a component writes it as for GET, and may
+/// work after it.
+impl Drop for ResponseBody {
+    fn drop(&mut self) {
+        let Some(rest) = self.rest.take() else { return };
+        let is_written = rest.guest.is_some() && rest.label.method == Method::HEAD;
+        if is_written && let Ok(runtime) = Handle::try_current() {
+            runtime.spawn(rest.discard());
+        }
     }
 }
 

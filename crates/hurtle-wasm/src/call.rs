@@ -27,7 +27,7 @@ const REASON_MAX: usize = 1_000;
 #[derive(Debug)]
 pub(crate) struct Label {
     name: Arc<str>,
-    method: Method,
+    pub(crate) method: Method,
     /// Without the query, which may be confidential.
     path: String,
 }

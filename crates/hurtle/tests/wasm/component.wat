@@ -630,6 +630,22 @@
           (call $put (local.get $stream) (i32.const 8192) (i32.const 4096))
           (local.set $fields (i32.sub (local.get $fields) (i32.const 1)))
           (br_if $more (local.get $fields)))))
+      ;; q: a body of the announced length; after it a line to standard error.
+      (if (i32.eq (local.get $letter) (i32.const 113)) (then
+        (local.set $fields (call $fields))
+        (call $append (local.get $fields) (i32.const 464) (i32.const 14)
+          (i32.const 496) (i32.const 6) (i32.const 0))
+        (local.set $len (call $begin (local.get $out) (local.get $fields) (i32.const 200)))
+        (local.set $stream (call $open-stream (local.get $len)))
+        (local.set $fields (i32.const 40))
+        (loop $more
+          (call $put (local.get $stream) (i32.const 4096) (i32.const 2500))
+          (local.set $fields (i32.sub (local.get $fields) (i32.const 1)))
+          (br_if $more (local.get $fields)))
+        (call $end (local.get $len) (local.get $stream))
+        (call $sleep (i64.const 10000000))
+        (call $put (call $stderr) (i32.const 256) (i32.const TEXT_LEN))
+        (return)))
       ;; d: the number of directories.
       (if (i32.eq (local.get $letter) (i32.const 100)) (then
         (call $dirs (i32.const 0))

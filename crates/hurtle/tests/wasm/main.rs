@@ -14,7 +14,7 @@ mod reload;
 #[path = "../it/support/mod.rs"]
 mod support;
 
-use child::{Child, hurtle, write_config};
+use child::{Child, eventually, hurtle, write_config};
 use support::{Client, Dir, Response};
 
 /// The component in the text format of WebAssembly.
@@ -119,6 +119,21 @@ fn a_component_gets_the_request() {
     client.send(&body);
     let response = client.response();
     assert_eq!((response.status, response.text()), (200, body.as_str()));
+}
+
+/// Regression: the component was dropped with its work, at the end of a declared length and for
+/// HEAD.
+#[test]
+fn a_component_goes_on_after_its_response() {
+    let served = Served::start("", "");
+    let lines = || served.child.stderr().matches("hello").count();
+    for (count, method) in ["GET", "HEAD", "GET"].iter().enumerate() {
+        let response = served.connect().request(method, "/app/queue");
+        let length = if *method == "HEAD" { 0 } else { 100_000 };
+        assert_eq!((response.status, response.body.len()), (200, length), "{method}");
+        assert_eq!(response.field("Content-Length"), Some("100000"), "{method}");
+        eventually("its line after the response", || lines() == count + 1);
+    }
 }
 
 #[test]
