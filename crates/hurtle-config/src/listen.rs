@@ -1,6 +1,6 @@
 //! Parses addresses to listen on. `hurtle::server` binds them.
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 
@@ -50,26 +50,35 @@ fn hint(text: &str) -> String {
 
 impl Config {
     /// Removes IPv6 addresses where their IPv4 counterpart stands beside them: `[::]:80` beside
-    /// `0.0.0.0:80`, and `[::1]:80` beside `127.0.0.1:80`. Returns those of listeners. It is for a
-    /// system without IPv6, where they cannot be bound; others remain and are reported then, also
-    /// one that a site or the PROXY protocol has alone.
-    pub fn remove_ipv6_beside_ipv4(&mut self) -> Vec<Listen> {
+    /// `0.0.0.0:80`, and `[::1]:80` beside `127.0.0.1:80`, if `is_missing` says that the system has
+    /// none such. Returns those of listeners. Others remain and are reported when they cannot be
+    /// bound, also one that a site or the PROXY protocol has alone.
+    pub fn remove_ipv6_beside_ipv4(
+        &mut self,
+        is_missing: impl Fn(Ipv6Addr) -> bool,
+    ) -> Vec<Listen> {
         let on = self.proxy_protocol.iter_mut().map(|proxied| &mut proxied.on);
         let mut alone = Vec::new();
         for listed in self.sites.iter_mut().map(|site| &mut site.listen).chain(on) {
-            remove_beside(listed, &[]);
+            remove_beside(listed, &[], &is_missing);
             alone.extend(listed.iter().cloned());
         }
         let metrics = self.metrics.iter_mut().map(|metrics| &mut metrics.listen);
         let listeners = [&mut self.listen, &mut self.listen_tls].into_iter().chain(metrics);
-        listeners.flat_map(|listed| remove_beside(listed, &alone)).collect()
+        listeners.flat_map(|listed| remove_beside(listed, &alone, &is_missing)).collect()
     }
 }
 
-fn remove_beside(listed: &mut Vec<Listen>, kept: &[Listen]) -> Vec<Listen> {
+fn remove_beside(
+    listed: &mut Vec<Listen>,
+    kept: &[Listen],
+    is_missing: &impl Fn(Ipv6Addr) -> bool,
+) -> Vec<Listen> {
     let all = listed.clone();
     let is_beside = |one: &mut Listen| {
-        !kept.contains(one) && all.iter().any(|other| is_counterpart(one, other))
+        matches!(one, Listen::Tcp(SocketAddr::V6(v6)) if is_missing(*v6.ip()))
+            && !kept.contains(one)
+            && all.iter().any(|other| is_counterpart(one, other))
     };
     listed.extract_if(.., is_beside).collect()
 }
@@ -107,7 +116,12 @@ mod tests {
         config.listen_tls =
             secure.map(|text| Listen::Tcp(text.parse().expect("an address"))).to_vec();
         let texts = |listed: &[Listen]| listed.iter().map(ToString::to_string).collect::<Vec<_>>();
-        let removed = config.remove_ipv6_beside_ipv4();
+        assert_eq!(config.remove_ipv6_beside_ipv4(|_| false), []);
+        assert_eq!(
+            texts(&config.clone().remove_ipv6_beside_ipv4(|ip| ip.is_loopback())),
+            ["[::1]:443", "[::1]:9100"]
+        );
+        let removed = config.remove_ipv6_beside_ipv4(|_| true);
         assert_eq!(texts(&removed), ["[::]:80", "[::1]:443", "[::1]:9100"]);
         assert_eq!(texts(&config.listen), ["0.0.0.0:80", "0.0.0.0:81", "[::]:81", "[::1]:82"]);
         assert_eq!(texts(&config.listen_tls), ["127.0.0.1:443", "10.0.0.1:444", "[::]:444"]);

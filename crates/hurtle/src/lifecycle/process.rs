@@ -145,13 +145,11 @@ pub fn run(launch: Launch, process: ProcessConfig, errors: &ErrorLogHandle) -> i
     outcome
 }
 
-/// Leaves out the IPv6 addresses beside IPv4 ones if the system has no IPv6. With a failure
+/// Leaves out the IPv6 addresses beside IPv4 ones that the system does not have. With a failure
 /// instead, the packaged configurations would start on some systems only.
 fn of_this_system(mut config: Config) -> Config {
-    if !sockets::has_ipv6() {
-        for listen in config.remove_ipv6_beside_ipv4() {
-            tracing::warn!("does not listen on {listen}, because this system has no IPv6");
-        }
+    for listen in config.remove_ipv6_beside_ipv4(sockets::is_missing) {
+        tracing::warn!("does not listen on {listen}, because this system has no such IPv6 address");
     }
     config
 }

@@ -5,6 +5,7 @@ pub(crate) mod activation;
 pub(crate) mod descriptors;
 
 use std::io;
+use std::net::Ipv6Addr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net as unix;
 use std::path::Path;
@@ -72,10 +73,12 @@ impl Listener {
     }
 }
 
-/// Returns `false` on a system without IPv6, such as Linux with `ipv6.disable=1`.
-pub(crate) fn has_ipv6() -> bool {
-    let socket = socket2::Socket::new(socket2::Domain::IPV6, socket2::Type::STREAM, None);
-    !socket.is_err_and(|e| Errno::from_io_error(&e) == Some(Errno::AFNOSUPPORT))
+/// Returns whether the system does not have this address: Linux with `ipv6.disable=1` has none of
+/// IPv6, and with the sysctl `disable_ipv6=1` the unspecified one only.
+pub(crate) fn is_missing(address: Ipv6Addr) -> bool {
+    let bound = std::net::TcpListener::bind((address, 0));
+    let errno = bound.err().and_then(|error| Errno::from_io_error(&error));
+    matches!(errno, Some(Errno::AFNOSUPPORT | Errno::ADDRNOTAVAIL))
 }
 
 /// Binds an address for `count` workers; returns one listener for each.
