@@ -1,7 +1,7 @@
 //! The target of a log: a descriptor opened for appending, which can be opened again by name.
 //! Writing blocks; only the thread of `sink` calls it.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, IsTerminal, Write};
 use std::os::fd::AsFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, fchown};
@@ -89,8 +89,11 @@ impl Output {
         {
             let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::CLOEXEC;
             // A file that is there by now keeps its owner.
-            if let Ok(made) = open_as_root(path, flags | OFlags::CREATE | OFlags::EXCL, LOG_MODE) {
-                let _ = fchown(&made, Some(before.uid()), Some(before.gid()));
+            let made = open_as_root(path, flags | OFlags::CREATE | OFlags::EXCL, LOG_MODE);
+            let owned = made.map(|made| fchown(&made, Some(before.uid()), Some(before.gid())));
+            if let Ok(Err(_)) = owned {
+                // Root was given up in between; the user, who cannot write to it, makes another.
+                let _ = fs::remove_file(path);
             }
         }
         self.reopen()
@@ -185,7 +188,6 @@ impl Write for BlockingFile<'_> {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
     use std::num::NonZeroU32;
     use std::os::unix::fs::PermissionsExt;
     use std::path::PathBuf;
