@@ -1,6 +1,7 @@
 //! The command line's grammar.
 
 mod fleet;
+mod outcomes;
 mod url;
 mod vs;
 
@@ -13,7 +14,8 @@ use crate::plan::{BUDGET_S_MAX, BUILT_IN, PRECISION_MAX, PRECISION_MIN};
 use crate::report::Measure;
 
 pub use fleet::{At, LoadArgs, MergeArgs, WatchArgs};
-pub use url::{OutcomeArgs, UrlArgs};
+pub use outcomes::{OutcomeArgs, check_writable};
+pub use url::UrlArgs;
 pub use vs::VsArgs;
 
 /// Runs web servers against the same work on this machine and draws a report, or puts load on one

@@ -26,7 +26,7 @@ fn main() -> ExitCode {
         }
         Command::Calls(args) => commands::calls(&args),
         Command::Compare(args) => commands::with_verdict(commands::compare(&args)),
-        Command::Load(args) => commands::load(&args),
+        Command::Load(args) => commands::with_verdict(commands::load(&args)),
         Command::Watch(args) => commands::watch(&args),
         Command::Merge(args) => commands::merge(&args),
     })

@@ -267,7 +267,8 @@ fn wrong_usage_and_unreadable_files_exit_with_2_and_name_the_file() {
     let watch = write("only.jsonl", line(1).as_bytes());
     let two = write("two.jsonl", (line(1) + &line(2)).as_bytes());
     let (gone, good, out) = (dir.join("no/x.json"), path(&good), path(&out));
-    let rows: [(&[&str], &str); 9] = [
+    let full = dir.join("full.json");
+    let rows: [(&[&str], &str); 10] = [
         (&["merge", &watch, "--out", out], "none of these files"),
         (&["merge", good, &two, "--out", out], "several processes"),
         (&["merge", "--out", out], "FILES"),
@@ -277,12 +278,14 @@ fn wrong_usage_and_unreadable_files_exit_with_2_and_name_the_file() {
         (&["load", &url, "--at", "2001-01-01T00:00:00Z", "--out", out], "check the clock"),
         (&["load", &url, "--out", path(&gone)], "there is no folder"),
         (&["watch", "4194305", "--out", out], "no such process"),
+        (&["load", &url, "-n", "1", "--csv", "/dev/full", "--out", path(&full)], "/dev/full: "),
     ];
     for (args, why) in rows {
         let output = run(args);
         assert_eq!(output.status.code(), Some(2), "{args:?}: {}", said(&output));
         assert!(said(&output).contains(why), "{args:?}: {}", said(&output));
     }
+    assert!(full.exists(), "it is written in spite of another file");
     // A watch that was copied while it wrote.
     let cut = write("cut.jsonl", (line(1) + "{\"form").as_bytes());
     let output = run(&["merge", good, &cut, "--out", out]);

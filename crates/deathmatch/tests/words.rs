@@ -212,3 +212,26 @@ fn a_duel_without_a_terminal_says_how_far_it_is_and_only_what_is_true() {
     judged(&root.join("deathmatch-vs"), "not_shown", not_shown);
     assert!(said.contains("floor-2 "), "two names: {said}");
 }
+
+#[test]
+fn files_that_cannot_be_written_are_named_before_a_load() {
+    let root = folder("words-files");
+    fs::create_dir(root.join("begun")).unwrap();
+    fs::write(root.join("begun/samples.jsonl"), "").unwrap();
+    fs::write(root.join("file"), "").unwrap();
+    // Nobody listens there, so a load would fail otherwise.
+    let url = "http://127.0.0.1:1/";
+    let rows: [(&[&str], &str); 5] = [
+        (&["--csv", "none/a", url], "--csv none/a: there is no folder none"),
+        (&["--junit", "none/a", url], "--junit none/a: there is no folder none"),
+        (&["--html", "begun", url], "--html begun: that is a folder"),
+        (&["vs", "nginx", "lighttpd", "--out", "file/out"], "--out file/out: "),
+        (&["vs", "nginx", "lighttpd", "--out", "begun"], "begun contains a run: use another --out"),
+    ];
+    for (words, why) in rows {
+        let output = run_in(&root, words);
+        assert_eq!(output.status.code(), Some(2), "{words:?}: {}", stderr(&output));
+        assert!(stderr(&output).contains(why), "{words:?}: {}", stderr(&output));
+    }
+    fs::remove_dir_all(root).unwrap();
+}

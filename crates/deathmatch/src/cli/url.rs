@@ -1,13 +1,13 @@
 //! Arguments of `deathmatch URL`.
 
-use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
 
+use super::outcomes::{OutcomeArgs, check_files};
 use crate::duration::parse as duration;
-use crate::figures::{Check, Condition, append_summary, write_junit};
+use crate::figures::Condition;
 use crate::histogram::TIME_NS_MAX;
 use crate::target::{Route, Url};
 
@@ -134,6 +134,15 @@ fn timeout(text: &str) -> Result<Duration, String> {
 }
 
 impl UrlArgs {
+    /// Checks, before the load, that its files can be written.
+    ///
+    /// # Errors
+    /// A file is in a folder that does not exist, or is a folder.
+    pub fn check_files(&self) -> Result<(), String> {
+        check_files(&[("--csv", &self.csv), ("--html", &self.html)])?;
+        self.outcomes.check()
+    }
+
     /// The URL with its route.
     ///
     /// # Errors
@@ -146,33 +155,6 @@ impl UrlArgs {
             (None, None, None) => Route::default(),
         };
         Ok(Url { route, ..url.clone() })
-    }
-}
-
-/// Files with outcomes for continuous integration.
-#[derive(Debug, Args)]
-pub struct OutcomeArgs {
-    /// Write the outcome of each condition or judgement to this file, as JUnit does.
-    #[arg(long, value_name = "FILE")]
-    pub junit: Option<PathBuf>,
-    /// Append the outcomes to this file as a table in Markdown: "$GITHUB_STEP_SUMMARY".
-    #[arg(long, value_name = "FILE")]
-    pub step_summary: Option<PathBuf>,
-}
-
-impl OutcomeArgs {
-    /// Writes the outcomes to the files that the options name.
-    ///
-    /// # Errors
-    /// A file cannot be written.
-    pub fn write(&self, subject: &str, checks: &[Check]) -> io::Result<()> {
-        if let Some(file) = &self.junit {
-            write_junit(file, subject, checks)?;
-        }
-        if let Some(file) = &self.step_summary {
-            append_summary(file, subject, checks)?;
-        }
-        Ok(())
     }
 }
 

@@ -180,21 +180,23 @@ fn bystanders_of(args: &DuelArgs, plan: &Plan, arena: &Arena) -> Result<Vec<Byst
 fn show(args: &DuelArgs, plan: &Plan, whole: &FinishedRun) -> io::Result<ExitCode> {
     let found = duels(&whole.samples, &plan.reference, plan.precision);
     let mut out = Output;
+    let FinishedRun { arena, run, samples, .. } = whole;
+    let rankings = write_report(&arena.out, run, samples)?;
+    let absent = run.contenders.iter().filter_map(|one| Some((&one.name, one.absent.as_ref()?)));
     if args.json {
         writeln!(out, "{}", serde_json::to_string_pretty(&found)?)?;
+        for (name, why) in absent {
+            writeln!(io::stderr(), "{name}: {why}")?;
+        }
     } else {
-        let FinishedRun { arena, run, samples, .. } = whole;
-        let rankings = write_report(&arena.out, run, samples)?;
         for duel in &found {
             table(&mut out, duel, plan)?;
         }
         if let Err(why) = check_hardware() {
             writeln!(out, "by instructions and cycles: not counted ({why})\n")?;
         }
-        for contender in &run.contenders {
-            if let Some(why) = &contender.absent {
-                writeln!(out, "{}: {why}", contender.name)?;
-            }
+        for (name, why) in absent {
+            writeln!(out, "{name}: {why}")?;
         }
         print_report(&arena.out, run, samples, &rankings)?;
     }
@@ -305,11 +307,13 @@ fn self_test(
 ) -> io::Result<ExitCode> {
     let out = args.out.clone().unwrap_or_else(|| PathBuf::from("deathmatch-self-test"));
     let (mut cpu, mut replies, mut stdout) = (Tried::default(), Tried::default(), Output);
+    let mut failed = 0;
     for number in 1..=times {
         let whole = match fight(args, plan, contenders, out.join(number.to_string()))? {
             Executed::Stopped(code) => return Ok(code),
             Executed::Finished(whole) => whole,
         };
+        failed += usize::from(whole.run.contenders.iter().any(|one| one.absent.is_some()));
         for duel in duels(&whole.samples, &plan.reference, plan.precision) {
             for its in duel.contenders.values().filter(|its| its.cpu.is_some()) {
                 cpu.add(its.cpu.as_ref());
@@ -328,7 +332,12 @@ fn self_test(
     }
     writeln!(stdout, "processor time: {}", cpu.shown())?;
     writeln!(stdout, "replies a second: {}", replies.shown())?;
-    Ok(ExitCode::SUCCESS)
+    if failed > 0 {
+        writeln!(stdout, "{failed} of {times} runs have failed")?;
+    }
+    let has_interval = !cpu.halves.is_empty() || !replies.halves.is_empty();
+    let is_whole = failed == 0 && has_interval;
+    Ok(if is_whole { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// Ratios of a contender to itself.

@@ -181,6 +181,7 @@ fn check_websocket(args: &UrlArgs, url: &Url) -> Result<(), String> {
 
 /// The job, and its description, for a server that accepts connections.
 pub(super) fn prepare(args: &UrlArgs) -> Result<(Job, Described), String> {
+    args.check_files()?;
     let requested = Requested::by(args)?;
     let (name, over) = requested.spoken(args);
     let methods = requested.methods();

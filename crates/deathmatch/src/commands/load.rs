@@ -10,7 +10,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use aws_lc_rs::digest;
-use deathmatch::cli::{LoadArgs, UrlArgs};
+use deathmatch::cli::{LoadArgs, UrlArgs, check_writable};
 use deathmatch::figures::{Described, Figures};
 use deathmatch::fleet::{Clock, Generated, Moments, Options, rfc3339, unix_now};
 use deathmatch::load::{Job, Step, Watch, websocket_content};
@@ -36,7 +36,7 @@ pub(crate) fn load(args: &LoadArgs) -> io::Result<ExitCode> {
     let prepared = args
         .start_unix_s()
         .and_then(|start| Ok((start, prepare(&args.load)?)))
-        .and_then(|(start, prepared)| writable(&args.out).map(|()| (start, prepared)));
+        .and_then(|all| check_writable("--out", &args.out).map(|()| all));
     let (start, (job, described)) = match prepared {
         Ok(prepared) => prepared,
         Err(why) => return usage(&why),
@@ -44,7 +44,8 @@ pub(crate) fn load(args: &LoadArgs) -> io::Result<ExitCode> {
     // Its own preparation makes no generator late.
     let start = start.unwrap_or_else(unix_now);
     if !wait_until(start, &job.stop) {
-        return Err(io::Error::other(format!("stopped before the start at {}", rfc3339(start))));
+        writeln!(io::stderr(), "deathmatch: stopped before the start at {}", rfc3339(start))?;
+        return Ok(ExitCode::FAILURE);
     }
     let watch = Watch::new(args.load.requests);
     let is_quiet = args.load.json || is_stdout;
@@ -58,12 +59,13 @@ pub(crate) fn load(args: &LoadArgs) -> io::Result<ExitCode> {
     let figures = Figures::of(described.clone(), &load, &watch.progress());
     let moments = Moments { start_intended_unix_s: start, started_unix_s: started };
     let options = options(&args.load, &job, &described);
-    write(&args.out, &Generated::of(options, &figures, moments, Clock::ask(step_s)))?;
+    let written = write(&args.out, &Generated::of(options, &figures, moments, Clock::ask(step_s)));
     let is_interrupted = described.is_interrupted;
-    match is_stdout {
-        true => args.load.outcomes.write(&figures.url, &figures.checks)?,
-        false => drop(report(&args.load, &job, described, &load, &watch)?),
-    }
+    let reported = match is_stdout {
+        true => args.load.outcomes.write(&figures.url, &figures.checks),
+        false => report(&args.load, &job, described, &load, &watch).map(drop),
+    };
+    written.and(reported)?;
     // Failed requests are figures, and no reason to run this generator again.
     Ok(if is_interrupted { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
@@ -139,22 +141,6 @@ fn wait_until(unix_s: f64, stop: &AtomicBool) -> bool {
             return true;
         }
         thread::sleep(Duration::from_secs_f64(rest).min(LOOK_EVERY));
-    }
-}
-
-/// Checks, before the load, that its figures can be written.
-fn writable(out: &Path) -> Result<(), String> {
-    let folder = match out.parent() {
-        Some(folder) if folder.as_os_str().is_empty() => Path::new("."),
-        Some(folder) => folder,
-        None => return Err(format!("--out {}: write the name of a file", out.display())),
-    };
-    match folder.is_dir() && !out.is_dir() {
-        true => Ok(()),
-        false if out.is_dir() => {
-            Err(format!("--out {}: that is a folder; name a file", out.display()))
-        }
-        false => Err(format!("--out {}: there is no folder {}", out.display(), folder.display())),
     }
 }
 

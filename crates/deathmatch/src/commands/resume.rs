@@ -21,8 +21,8 @@ pub(super) fn seed(args: &RunArgs, out: &Path, plan: &Plan) -> io::Result<Result
         return Ok(Ok(args.seed.unwrap_or(now)));
     }
     if !args.resume {
-        let why = format!("{shown} contains a run: continue it (--resume), or use another --out");
-        return Ok(Err(why));
+        let resume = if args.can_resume { "continue it (--resume), or " } else { "" };
+        return Ok(Err(format!("{shown} contains a run: {resume}use another --out")));
     }
     let run = match read_run(out) {
         Ok(run) => run,

@@ -86,7 +86,9 @@ pub(super) fn execute(
         Ok(seed) => seed,
         Err(why) => return failed(why),
     };
-    fs::create_dir_all(&out)?;
+    if let Err(e) = fs::create_dir_all(&out) {
+        return failed(format!("--out {}: {e}", out.display()));
+    }
     let Some(ports) = Ports::reserve(args.port, plan.contenders.len() + PLACES_SPARE) else {
         return failed(format!("--port {}: too few ports above it are free", args.port));
     };

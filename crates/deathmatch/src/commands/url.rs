@@ -1,6 +1,7 @@
 //! `deathmatch URL`: load on one running server, shown live.
 
 use std::io::{self, IsTerminal, Write};
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 use std::thread;
@@ -83,17 +84,16 @@ pub(super) fn report(
     Ok(if figures.is_passed() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
+/// Writes each file that can be written.
 fn write_files(args: &UrlArgs, figures: &Figures) -> io::Result<()> {
-    if let Some(file) = &args.csv {
-        figures.write_csv(file).map_err(|e| named(file, &e))?;
-    }
-    if let Some(file) = &args.html {
-        figures.write_html(file).map_err(|e| named(file, &e))?;
-    }
-    args.outcomes.write(&figures.url, &figures.checks)
+    let written = |file: &Path, result: io::Result<()>| result.map_err(|e| named(file, &e));
+    let csv = args.csv.as_deref().map_or(Ok(()), |file| written(file, figures.write_csv(file)));
+    let html = args.html.as_deref().map_or(Ok(()), |file| written(file, figures.write_html(file)));
+    let outcomes = args.outcomes.write(&figures.url, &figures.checks);
+    csv.and(html).and(outcomes)
 }
 
-fn named(file: &std::path::Path, e: &io::Error) -> io::Error {
+fn named(file: &Path, e: &io::Error) -> io::Error {
     io::Error::new(e.kind(), format!("{}: {e}", file.display()))
 }
 

@@ -30,7 +30,8 @@ pub(crate) fn vs(args: &VsArgs) -> io::Result<ExitCode> {
         .and_then(|known| servers(&args.servers, &known))
         .and_then(|servers| with_pids(servers, &args.pids))
         .and_then(|servers| alike(servers, args))
-        .and_then(|servers| Ok((plan(args, &servers)?, servers)));
+        .and_then(|servers| Ok((plan(args, &servers)?, servers)))
+        .and_then(|chosen| args.outcomes.check().map(|()| chosen));
     let ((plan, body), servers) = match chosen {
         Ok(chosen) => chosen,
         Err(why) => return usage(&why),

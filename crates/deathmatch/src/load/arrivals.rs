@@ -23,6 +23,12 @@ impl Arrivals {
         Arrivals { pace, waiting: VecDeque::new(), calls }
     }
 
+    /// The arrivals of a further run. Random gaps go on where they ended, or all slices of a load
+    /// would have the same few.
+    pub(super) fn then(&self, pace: Option<Pace>, calls: u32) -> Arrivals {
+        Arrivals::new(pace.map(|pace| pace.after(self.pace.as_ref())), calls)
+    }
+
     /// Adds arrivals due by now.
     pub(super) fn add_due(&mut self, now: u64, tally: &mut Tally) {
         let Some(pace) = &mut self.pace else { return };

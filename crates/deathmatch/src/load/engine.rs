@@ -107,7 +107,7 @@ impl<'a> Engine<'a> {
     pub(super) fn run(&mut self, duration: Duration) -> io::Result<Load> {
         let mut events = wire::no_events();
         let (_, pace) = plan(self.job, wire::connections_max())?;
-        self.arrivals = Arrivals::new(pace, self.calls_per_arrival());
+        self.arrivals = self.arrivals.then(pace, self.calls_per_arrival());
         let tally = Tally::new(self.job.warm_up, duration, self.job.timeout);
         self.tally = tally.watched(self.watch);
         // A request waits at most the timeout to be sent and to be answered. Only a session,
@@ -204,6 +204,8 @@ impl<'a> Engine<'a> {
                     self.start(index, 0, 0)?;
                 }
             }
+            // Connecting is a part of each request.
+            Offered::Open { .. } if self.job.is_anew() => self.pool.free_unconnected(),
             Offered::Open { .. } => {
                 for index in self.pool.take_unconnected() {
                     self.open(index)?;

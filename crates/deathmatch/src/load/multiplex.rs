@@ -119,7 +119,7 @@ impl<'a, L: Link> Engine<'a, L> {
     pub(super) fn run(&mut self, duration: Duration) -> io::Result<Load> {
         let mut events = wire::no_events();
         let (_, pace) = plan(self.job, wire::connections_max())?;
-        self.arrivals = Arrivals::new(pace, 1);
+        self.arrivals = self.arrivals.then(pace, 1);
         let tally = Tally::new(self.job.warm_up, duration, self.job.timeout);
         self.tally = tally.watched(self.watch);
         self.slots.iter_mut().for_each(|slot| slot.free_since = 0);

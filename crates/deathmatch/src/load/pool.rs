@@ -96,6 +96,11 @@ impl Pool {
         (0..self.slots.len()).filter(|&at| self.slots[at].state == State::Shut).collect()
     }
 
+    /// Frees the slots without connection at the start of a run: each request connects.
+    pub(super) fn free_unconnected(&mut self) {
+        self.shut = self.take_unconnected();
+    }
+
     /// Forgets times of an earlier run: they count from the start of each.
     pub(super) fn forget_times(&mut self) {
         self.slots.iter_mut().for_each(|slot| slot.free_since = 0);

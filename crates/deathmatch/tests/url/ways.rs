@@ -128,6 +128,12 @@ fn without_keep_alive_each_request_has_a_connection() {
     assert_eq!(found["warnings"], serde_json::json!([]), "{found}");
     let seen: Vec<String> = server.seen.lock().unwrap().try_iter().collect();
     assert!(seen.iter().all(|r| r.contains("\r\nconnection: close\r\n")), "{seen:?}");
+    // Regression: with a rate, connections were opened in advance.
+    let load = ["-n", "20", "-c", "50", "-r", "200", "--disable-keepalive"];
+    let (output, found) = json(&server, "/close", &load);
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    assert_eq!(found["connections"], 20, "{found}");
+    assert_eq!(found["reconnections"], 0, "{found}");
 }
 
 #[test]
