@@ -141,8 +141,8 @@ impl Subject {
     /// matches, of which hurtle knows parameters only.
     fn target(text: &str, flag: &str) -> Option<Vec<Table>> {
         let ends_in_text = ["(.*)$", ".*$", "(.*)", ".*"].iter();
-        let beginning = ends_in_text.filter_map(|end| text.strip_suffix(end));
-        let beginning = beginning.filter(|text| !text.ends_with('\\')).next();
+        let mut beginning = ends_in_text.filter_map(|end| text.strip_suffix(end));
+        let beginning = beginning.find(|text| !text.ends_with('\\'));
         match (beginning, text.strip_suffix('$')) {
             (Some(begin), _) => {
                 is_of_path(begin).then(|| vec![one("regex", format!("{flag}{begin}"))])

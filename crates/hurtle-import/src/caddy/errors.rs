@@ -52,7 +52,7 @@ pub(super) fn translate(
             }
         }
     }
-    let within = lines.iter().filter(|line| line.name == "handle").flat_map(|line| line.children());
+    let within = lines.iter().filter(|line| line.name == "handle").flat_map(Directive::children);
     let mut of_paths = lines.iter().chain(within).filter(|line| is_of_path(line)).peekable();
     if of_paths.peek().is_some() {
         let why = "of errors it knows pages of statuses, not of paths";
