@@ -232,8 +232,8 @@ fn without_lead(text: &str) -> &str {
     ["^.*?", "^.*"].iter().find_map(|lead| text.strip_prefix(lead)).unwrap_or(text)
 }
 
-/// `true`: an expression begins at the begin of the target and matches no `?`, and so nothing of
-/// the query.
+/// `true`: an expression begins at the begin of the target and matches no `?`. So the query does
+/// not decide whether it matches.
 fn is_of_path(text: &str) -> bool {
     let Some(text) = text.strip_prefix('^') else { return false };
     let mut chars = text.chars().peekable();

@@ -241,8 +241,8 @@ impl Body for ResponseBody {
     }
 }
 
-/// The server does not read the response to HEAD, but a component writes it as for GET, and may
-/// work after it.
+/// The server does not read the response to HEAD. A component writes it as for GET, and may have
+/// work to do behind it that must not be lost.
 impl Drop for ResponseBody {
     fn drop(&mut self) {
         let Some(rest) = self.rest.take() else { return };

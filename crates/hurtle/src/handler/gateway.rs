@@ -69,9 +69,9 @@ pub(crate) struct Authorizer(Rc<Peer>);
 /// Why a request is not authorized.
 #[derive(Debug)]
 pub(crate) enum Unauthorized {
-    /// The authorizer's response.
+    /// The authorizer's own response, which no page of the site replaces.
     Refused(Answer),
-    /// This server's own response: nobody has decided.
+    /// This server's response, because the authorizer could not be asked.
     Undecided(Answer),
 }
 

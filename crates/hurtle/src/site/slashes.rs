@@ -92,8 +92,7 @@ impl Site {
     }
 }
 
-/// Returns whether the mount's handler interprets the path, or another one may that it hands
-/// requests on to.
+/// Returns whether the mount's handler interprets the path, or may hand it to one that does.
 pub(super) fn passes_path_on(mount: &MountRef<'_>) -> bool {
     reads_path(mount.handler()) || mount.hands_on()
 }

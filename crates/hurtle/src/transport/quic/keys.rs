@@ -20,8 +20,8 @@ use crate::config::Congestion;
 /// QUIC version 1 (RFC 9000), the only one.
 const VERSIONS: [u32; 1] = [1];
 
-/// Unread bytes of one request's body, and of all of a connection: unread bodies of 15 requests
-/// stop no other.
+/// Unread bytes of one request's body, and of all of a connection. While 15 requests wait with
+/// unread bodies, a further one is read without delay.
 const STREAM_WINDOW_BYTES: u32 = 256 << 10;
 const CONNECTION_WINDOW_BYTES: u32 = 4 << 20;
 

@@ -338,8 +338,8 @@ impl Lookup<'_> {
         Attempt::Handled(Ok(Outcome::Answer(answer)))
     }
 
-    /// Returns the stale response if it may be sent because the upstream does not respond (RFC 5861
-    /// section 4).
+    /// Returns the stale response if it may be sent in place of one that the upstream does not give
+    /// (`stale-if-error`, RFC 5861 section 4).
     fn answer_on_error(
         &self,
         stale: Option<Arc<Stored>>,
