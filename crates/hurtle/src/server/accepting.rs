@@ -124,6 +124,11 @@ impl Accepting {
         self.close(all).await;
     }
 
+    /// Waits until the HTTP/3 connections of all workers have ended, after `close_all`.
+    pub(super) async fn all_quic_ended(&self) {
+        self.quic.all_ended().await;
+    }
+
     /// Closes listeners after accepting the connections that are in their queues.
     async fn close(&self, listeners: Vec<OpenListener>) {
         // The last handshakes may take a round trip to complete.

@@ -1,6 +1,7 @@
 //! HTTP/3 listeners: UDP sockets beside the TLS listeners, one for each worker, and the admission
 //! of connections. `transport::quic` has the protocol, `serve::h3` the connections.
 
+use std::cell::Cell;
 use std::io::{self, PipeWriter};
 use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::OwnedFd;
@@ -8,6 +9,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use tokio::net::unix::pipe::Receiver;
+use tokio::sync::watch;
 use tokio::task::spawn_local;
 
 use super::accepting::ListenerChanges;
@@ -113,7 +115,14 @@ pub(crate) fn announce(config: &mut Config, listening: &[Listening], open: &[Lis
 /// last one has ended. A process that gets the sockets waits for that, because datagrams of
 /// connections that go on here must not be read there.
 #[derive(Clone, Debug)]
-pub(super) struct Lease(#[allow(dead_code)] Arc<PipeWriter>);
+pub(super) struct Lease {
+    _pipe: Arc<PipeWriter>,
+    serving: Serving,
+}
+
+/// The process's workers that accept HTTP/3 connections, and the connections. Each holds a
+/// receiver.
+type Serving = watch::Sender<()>;
 
 impl Lease {
     /// Makes a lease, and the end at which another process waits.
@@ -122,7 +131,8 @@ impl Lease {
     /// The system refuses a pipe.
     pub(super) fn new() -> io::Result<(Lease, OwnedFd)> {
         let (reader, writer) = io::pipe()?;
-        Ok((Lease(Arc::new(writer)), reader.into()))
+        let lease = Lease { _pipe: Arc::new(writer), serving: watch::Sender::new(()) };
+        Ok((lease, reader.into()))
     }
 }
 
@@ -189,6 +199,11 @@ pub(super) struct QuicEndpoints {
     secret: QuicSecret,
     /// `None`: no endpoint is opened any more.
     lease: Option<Lease>,
+    serving: Serving,
+    /// `None`: the worker accepts no more connections.
+    accepts: Option<watch::Receiver<()>>,
+    /// `true`: the process ends.
+    is_leaving: Rc<Cell<bool>>,
     handshakes: Handshakes,
     open: Vec<(Listen, Rc<Endpoint>)>,
     has_warned: bool,
@@ -208,6 +223,9 @@ impl QuicEndpoints {
             thread,
             admission,
             secret,
+            serving: lease.serving.clone(),
+            accepts: Some(lease.serving.subscribe()),
+            is_leaving: Rc::default(),
             lease: Some(lease),
             handshakes,
             open: Vec::new(),
@@ -238,7 +256,7 @@ impl QuicEndpoints {
         self.open.push((configured.clone(), Rc::clone(&endpoint)));
         let admit = self.admit(ListenerAddress::new(&configured, Some(port)));
         let begin = self.begin();
-        let lease = self.lease.clone();
+        let (lease, is_leaving) = (self.lease.clone(), Rc::clone(&self.is_leaving));
         spawn_local(async move {
             let _lease = lease;
             if let Some(previous) = previous
@@ -246,7 +264,13 @@ impl QuicEndpoints {
             {
                 tracing::warn!("cannot wait for the process before: {e}");
             }
-            if let Err(e) = endpoint.run(admit, begin).await {
+            let mut outcome = endpoint.run(admit, begin).await;
+            if outcome.is_ok() && is_leaving.get() {
+                // Other endpoints may have connections, and until those have ended no other
+                // process reads this socket.
+                outcome = endpoint.refuse().await;
+            }
+            if let Err(e) = outcome {
                 tracing::error!("HTTP/3 on {configured} has failed: {e}");
             }
         });
@@ -284,13 +308,17 @@ impl QuicEndpoints {
     /// Returns what serves an accepted connection.
     fn begin(&self) -> impl FnMut(Rc<quic::Connection>, ConnectionSlot) + use<> {
         let admission = Rc::clone(&self.admission);
-        let handshakes = self.handshakes.clone();
+        let (handshakes, serving) = (self.handshakes.clone(), self.serving.clone());
         move |connection, slot| {
             connection.hold_while_handshaking(handshakes.begin(&connection));
             let admission = Rc::clone(&admission);
             // A client is counted once its address is known to be its own.
             let acquire = move |peer| admission.acquire(Some(peer)).ok();
-            crate::rt::spawn(h3::run(connection, slot, acquire));
+            let served = serving.subscribe();
+            crate::rt::spawn(async move {
+                h3::run(connection, slot, acquire).await;
+                drop(served);
+            });
         }
     }
 
@@ -311,10 +339,17 @@ impl QuicEndpoints {
         });
     }
 
-    /// Accepts no more connections. The open ones are served to their end.
+    /// Accepts no more connections. The open ones are served to their end, and new ones are
+    /// refused until the worker ends.
     pub(super) fn close_all(&mut self) {
-        self.lease = None;
+        (self.lease, self.accepts) = (None, None);
+        self.is_leaving.set(true);
         self.open.drain(..).for_each(|(_, endpoint)| endpoint.close());
+    }
+
+    /// Waits until the connections of all workers have ended, once all accept no more.
+    pub(super) async fn all_ended(&self) {
+        self.serving.closed().await;
     }
 }
 

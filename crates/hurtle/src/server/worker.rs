@@ -132,6 +132,8 @@ async fn drain(
             while thread.open.get() > 0 {
                 thread.closed.wait(None).await;
             }
+            // This worker reads UDP sockets that nobody else reads as long as there are some.
+            accepting.all_quic_ended().await;
         };
         if rt::timeout(drain, finished).await.is_none() {
             tracing::warn!("{} connections cut after the drain time", thread.open.get());

@@ -172,3 +172,26 @@ fn health_checks_use_streams() {
     assert_eq!(client.answer().1, "done");
     assert_eq!(upstream.connections.load(SeqCst), 1);
 }
+
+#[test]
+fn a_health_check_does_not_wait_for_requests() {
+    // Responses begin when 3 checks have come beside 8 full connections.
+    let (full, checks) = (events(), events());
+    let upstream = Upstream::start(1, async move |request, respond| {
+        match request.uri().path() {
+            "/waits" => full.send_modify(|count| *count += 1),
+            "/up" if *full.borrow() == 8 => checks.send_modify(|count| *count += 1),
+            _ => {}
+        }
+        answer_after((3, checks), "", request, respond).await;
+    });
+    // After a check that failed it would stay without requests.
+    let health = "health = \"/up\"\nhealth_interval = \"100ms\"\n";
+    let proxy = proxy(&upstream, &format!("{health}health_fails = 1\nhealth_passes = 100\n"));
+    let clients: Vec<_> =
+        (0..8).map(|_| proxy.send("GET /waits HTTP/1.1\r\nHost: a\r\n\r\n")).collect();
+    for mut client in clients {
+        assert_eq!(client.answer().1, "done");
+    }
+    assert_eq!(proxy.send("GET /x HTTP/1.1\r\nHost: a\r\n\r\n").answer().1, "nothing");
+}

@@ -102,7 +102,10 @@ pub(crate) fn eventually(what: &str, mut done: impl FnMut() -> bool) {
 /// for the directory. A server started by root switches to an ordinary user, because root passes
 /// every permission check.
 pub(crate) fn write_config(dir: &Dir, text: &str) -> PathBuf {
-    let mut whole = "listen = \"127.0.0.1:0\"\nworkers = 1\n".to_owned();
+    let mut whole = "listen = \"127.0.0.1:0\"\n".to_owned();
+    if !text.contains("workers = ") {
+        whole.push_str("workers = 1\n");
+    }
     if geteuid().is_root() {
         whole.push_str("user = \"nobody\"\n");
     }

@@ -98,7 +98,7 @@ impl HealthChecker {
     }
 
     /// Sends the request and waits for a final head. An HTTP/2 upstream gets it on the connection
-    /// that requests share.
+    /// that requests share, if that has room.
     async fn ask(&self, peer: &Rc<Peer>) -> Result<(Link, RawHead), UpstreamError> {
         let within_ms = CHECK_TIMEOUT.as_millis() as u64;
         let mut link = match peer.is_http2() {
@@ -118,7 +118,7 @@ impl HealthChecker {
                     (b"te", b"trailers"),
                 ];
                 let fields = fields.into_iter().take(if is_call { 3 } else { 1 });
-                let connection = peer.shared_connection(within_ms).await?;
+                let connection = peer.connection_for_check(within_ms).await?;
                 let stream = RequestStream::open(&connection, &line, fields, !is_call);
                 let stream = stream.ok_or(UpstreamError::Unprocessed)?;
                 if is_call {

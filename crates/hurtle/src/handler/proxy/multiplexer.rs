@@ -124,19 +124,55 @@ impl Peer {
         }
     }
 
-    /// Opens a connection and waits for the upstream's settings.
+    /// Returns a connection with room for a health check. It has one of its own if requests use
+    /// all streams: it must not wait for them.
+    ///
+    /// # Errors
+    /// There is no connection.
+    pub(super) async fn connection_for_check(
+        self: &Rc<Peer>,
+        within_ms: u64,
+    ) -> Result<Rc<Shared>, UpstreamError> {
+        let now = || self.multiplexer.now(self.addresses.generation());
+        if let Some(shared) = now() {
+            return Ok(shared);
+        }
+        if self.multiplexer.may_connect() {
+            self.open_shared(within_ms).await?;
+            if let Some(shared) = now() {
+                return Ok(shared);
+            }
+        }
+        let (session, _) = self.open(within_ms).await?;
+        let shared = Rc::clone(session.shared());
+        // A connection of nobody is closed after its request.
+        rt::spawn(drive(Weak::new(), session));
+        Ok(shared)
+    }
+
+    /// Opens a connection for requests.
     async fn open_shared(self: &Rc<Peer>, within_ms: u64) -> Result<(), UpstreamError> {
         let connecting = Connecting::begin(&self.multiplexer);
-        let Link { channel, generation, .. } = self.connect(None, within_ms).await?;
-        let Channel::Socket(io) = channel else { return Err(UpstreamError::Gone(None)) };
-        let mut session = Session::connect(io);
-        let established = session.establish().await;
-        established.map_err(|error| UpstreamError::Handshake(format!("no HTTP/2: {error}")))?;
+        let (session, generation) = self.open(within_ms).await?;
         let shared = Rc::clone(session.shared());
         self.multiplexer.connections.borrow_mut().push(Connection { shared, generation });
         rt::spawn(drive(Rc::downgrade(self), session));
         drop(connecting);
         Ok(())
+    }
+
+    /// Opens a connection and waits for the upstream's settings. Returns the generation of the
+    /// upstream's addresses, too.
+    async fn open(
+        self: &Rc<Peer>,
+        within_ms: u64,
+    ) -> Result<(Session<UpstreamSocket>, u32), UpstreamError> {
+        let Link { channel, generation, .. } = self.connect(None, within_ms).await?;
+        let Channel::Socket(io) = channel else { return Err(UpstreamError::Gone(None)) };
+        let mut session = Session::connect(io);
+        let established = session.establish().await;
+        established.map_err(|error| UpstreamError::Handshake(format!("no HTTP/2: {error}")))?;
+        Ok((session, generation))
     }
 }
 

@@ -150,6 +150,18 @@ impl Endpoint {
         .await
     }
 
+    /// Refuses connections, after `run` has returned.
+    ///
+    /// # Errors
+    /// The socket fails.
+    pub(crate) async fn refuse(self: &Rc<Endpoint>) -> io::Result<()> {
+        poll_fn(|cx| match self.poll(cx, &mut |_| Verdict::Refuse, &mut |_, ()| {}) {
+            Err(e) => Poll::Ready(Err(e)),
+            Ok(()) => Poll::Pending,
+        })
+        .await
+    }
+
     fn poll<T>(
         self: &Rc<Endpoint>,
         cx: &mut Context<'_>,

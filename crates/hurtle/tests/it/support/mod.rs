@@ -11,7 +11,7 @@
 //! `Server::with(tree, |config| ..)` changes the configuration. `Server::of(dir, ..)` serves links,
 //! times and names that a table cannot express. Every file's time is `site::MODIFIED`, so its
 //! validators are strong. A dropped server stops and removes its directory. Reads wait up to
-//! `client::PATIENCE` and then fail; `eventually` does so for files and later responses.
+//! `client::PATIENCE` and then fail; `eventually` waits longer, for files and later responses.
 
 // Each test binary uses a part of these helpers.
 #![allow(dead_code, unused_imports)]

@@ -10,15 +10,24 @@ use crate::support::Dir;
 /// Bytes of the download: more than buffers take while the client does not read.
 const LARGE: usize = 24 << 20;
 
+/// Clients that connect meanwhile: it is unlikely that all get the same worker of two.
+const CLIENTS: usize = 12;
+
+/// With two workers: one has no connection.
+fn config(tls: &LocalTls) -> String {
+    format!("drain = '60s'\nworkers = 2\n{}", tls.config)
+}
+
 #[test]
 fn a_download_over_http3_goes_on_and_then_the_new_process_serves() {
     let dir = Dir::new(&[("a.txt", "text")]);
     let tls = LocalTls::named(&dir, NAME);
     let large = vec![b'x'; LARGE];
     dir.write("large.bin", &large);
-    let mut server = Upgraded::of(dir, &format!("drain = '60s'\n{}", tls.config), |_| {});
+    let mut server = Upgraded::of(dir, &config(&tls), |_| {});
     within_patience(async {
-        let endpoint = endpoint(trusting(tls.roots.clone(), &["h3"]));
+        let new_endpoint = || endpoint(trusting(tls.roots.clone(), &["h3"]));
+        let endpoint = new_endpoint();
         let connect = async || endpoint.connect(tls.address, NAME).unwrap().await;
         let connection = connect().await.unwrap();
         let mut client = begin(connection.clone()).await;
@@ -27,8 +36,11 @@ fn a_download_over_http3_goes_on_and_then_the_new_process_serves() {
 
         server.upgrade();
         server.expect_service();
-        let refused = connect().await.unwrap_err();
-        assert!(matches!(refused, ConnectionError::ConnectionClosed(_)), "{refused}");
+        // The kernel selects the worker by the port of the client.
+        for client in (0..CLIENTS).map(|_| new_endpoint()) {
+            let refused = client.connect(tls.address, NAME).unwrap().await.unwrap_err();
+            assert!(matches!(refused, ConnectionError::ConnectionClosed(_)), "{refused}");
+        }
         let mut received = 0;
         while let Some(data) = exchange.recv_data().await.unwrap() {
             received += data.remaining();
