@@ -11,6 +11,7 @@ use super::location::{answer, fields};
 use super::modifier::{Modifier, modifier};
 use super::mount::{Field, Keys, Mount, put};
 use super::mounts::Mounts;
+use super::overlap::of_names;
 use super::path::mount_path;
 use super::predicate::Predicate;
 use super::report::Report;
@@ -53,6 +54,9 @@ impl<'a> Mounts<'a, '_> {
                 }
             }
             for mount in mounts {
+                if mount.is_refusal() {
+                    self.refusing.push((d, mount.clone()));
+                }
                 self.before_rewrites.push((d, mount.clone()));
                 self.add_condition(mount);
             }
@@ -79,6 +83,7 @@ impl<'a> Mounts<'a, '_> {
                 if kind == Modifier::Exact {
                     mount = mount.at_exactly(path);
                 }
+                self.has_conditions_of_root |= path == "/" && kind == Modifier::Prefix;
                 self.conditions.push((d, path, mount));
             }
         }
@@ -98,7 +103,16 @@ impl<'a> Mounts<'a, '_> {
             }
             let within = if mount.is_exact() { Vec::new() } else { beneath(path, locations) };
             match mount.without(&within) {
-                Ok(()) => self.add_condition(mount),
+                Ok(()) => {
+                    let is_of_server = self.before_rewrites.iter().any(|(of, _)| of.at == d.at);
+                    if mount.is_refusal() && !is_of_server {
+                        if !mount.is_exact() && !path.ends_with('/') {
+                            report.remark(d, &of_names(path));
+                        }
+                        self.refusing.push((d, mount.clone()));
+                    }
+                    self.add_condition(mount);
+                }
                 Err(path) => {
                     report.refuse(d, format!("in nginx it does not apply to the location {path}"));
                 }

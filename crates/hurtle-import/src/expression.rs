@@ -27,6 +27,11 @@ impl Expression {
         }
     }
 
+    /// An expression of hurtle; `None`: it is none.
+    pub(super) fn of_text(text: &str) -> Option<Expression> {
+        PathRegex::new(text).ok().map(Expression)
+    }
+
     /// The value of `match`. `before`: an expression that has precedence.
     pub(super) fn matcher(&self, before: Option<&Expression>) -> Value {
         let table = |expression: &Expression| {

@@ -67,6 +67,7 @@ kinds! {
         SslClientCertificate "ssl_client_certificate",
         SslVerifyClient "ssl_verify_client",
         SslCrl "ssl_crl",
+        SslRejectHandshake "ssl_reject_handshake",
         SetRealIpFrom "set_real_ip_from",
         RealIpHeader "real_ip_header",
         RealIpRecursive "real_ip_recursive",

@@ -25,6 +25,7 @@
 //! A directive that changes responses is translated or refused. One that only tunes nginx is left
 //! out, and a comment in the output names it.
 
+mod asked_pages;
 mod behind_scripts;
 mod block;
 mod cache;

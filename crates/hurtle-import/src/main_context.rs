@@ -52,9 +52,11 @@ pub(super) fn translate(directives: &[Directive], report: &mut Report) -> Server
         http(block, &mut shared, &mut servers, report);
     }
     sites::add_ipv4(&mut servers);
+    let rejected: Vec<String> = servers.iter().flat_map(|server| server.rejected.clone()).collect();
+    servers.retain(|server| !server.clear.is_empty() || !server.tls.is_empty());
     match servers.is_empty() {
         true => report.general("there is no server".to_owned()),
-        false => sites::add(&servers, &mut out, report),
+        false => sites::add(&servers, &rejected, &mut out, report),
     }
     shared.put(&mut out);
     if uses_request_id(directives) {

@@ -78,8 +78,12 @@ pub(super) struct Mounts<'a, 'b> {
     pub(super) before_finals: Vec<(&'a Directive, &'a str)>,
     /// Conditions of the server, with their mounts.
     pub(super) before_rewrites: Vec<(&'a Directive, Mount)>,
+    /// Conditions that refuse requests, with their mounts.
+    pub(super) refusing: Vec<(&'a Directive, Mount)>,
     /// Conditions in locations, with their paths and mounts.
     pub(super) conditions: Vec<(&'a Directive, &'a str, Mount)>,
+    /// `true`: the location `/` has one.
+    pub(super) has_conditions_of_root: bool,
     /// The named locations that became mounts.
     pub(super) names: Vec<&'a Directive>,
     /// The paths of its locations, as written.
@@ -115,6 +119,8 @@ impl<'a, 'b> Mounts<'a, 'b> {
             redirects: Vec::new(),
             before_finals: Vec::new(),
             before_rewrites: Vec::new(),
+            refusing: Vec::new(),
+            has_conditions_of_root: false,
             conditions: Vec::new(),
             adorned: Vec::new(),
             private: Vec::new(),

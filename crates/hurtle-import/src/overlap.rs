@@ -39,6 +39,7 @@ impl<'a> Mounts<'a, '_> {
         }
         self.error_pages_of_answers(report);
         self.guarded_pages(report);
+        self.conditions_of_pages(report);
     }
 
     /// Names error pages whose path is that of a fixed answer or a redirect.
@@ -144,14 +145,7 @@ impl<'a> Mounts<'a, '_> {
                 self.beneath_exact(placed, mount, Some(parent), report);
             }
         } else if !placed.path.ends_with('/') && !is_open(mount) {
-            let path = placed.path;
-            report.remark(
-                placed.at,
-                &format!(
-                    "nginx also guards names that begin with {path}, such as {path}-x and \
-                     {path}.html; hurtle guards {path} and the paths beneath it"
-                ),
-            );
+            report.remark(placed.at, &of_names(placed.path));
         }
         if placed.path.ends_with('/') && placed.modifier != Modifier::Exact && !is_open(parent) {
             let path = &mount.path;
@@ -291,13 +285,21 @@ impl<'a> Mounts<'a, '_> {
     }
 }
 
+/// The difference of a guard of a prefix that does not end with a slash.
+pub(super) fn of_names(path: &str) -> String {
+    format!(
+        "nginx also guards names that begin with {path}, such as {path}-x and {path}.html; hurtle guards {path} and \
+         the paths beneath it"
+    )
+}
+
 /// The directory of a page, without the slash at its end.
 fn directory_of(page: &str) -> &str {
     page.rsplit_once('/').map_or("", |(directory, _)| directory)
 }
 
 /// The names of the index of each directory of a mount.
-fn index(mount: &Mount) -> Vec<String> {
+pub(super) fn index(mount: &Mount) -> Vec<String> {
     match (mount.key("index"), mount.key("files")) {
         (Some(Value::Array(names)), _) => {
             names.iter().filter_map(|name| name.as_str().map(str::to_owned)).collect()
@@ -309,7 +311,7 @@ fn index(mount: &Mount) -> Vec<String> {
 }
 
 /// The paths of pages that answer other paths of a mount: its index, and the end of `try_files`.
-fn pages(mount: &Mount) -> Vec<String> {
+pub(super) fn pages(mount: &Mount) -> Vec<String> {
     let path = mount.path.trim_end_matches('/');
     let mut names = index(mount);
     let last = match mount.key("try_files") {

@@ -266,6 +266,7 @@ impl Scope {
             | StructureKind::SslClientCertificate
             | StructureKind::SslVerifyClient
             | StructureKind::SslCrl
+            | StructureKind::SslRejectHandshake
             | StructureKind::User
             | StructureKind::WorkerProcesses => {}
         }

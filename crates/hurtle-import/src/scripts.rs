@@ -50,7 +50,9 @@ impl Mounts<'_, '_> {
         let named = Mounts::take_only_named(&block, report);
         let Some(mut keys) = self.settings(at, &block, report) else { return };
         let expression = self.script_expression.clone();
-        let has_files = self.beside_scripts(at, &names, &keys, report);
+        // Conditions of `/` are not for scripts.
+        let has_files =
+            self.beside_scripts(at, &names, &keys, report) || self.has_conditions_of_root;
         let own = self.take_place(expression.as_ref());
         let expression_place = own.as_ref().map_or(0, |(place, _)| *place);
         let Some(mount) = self.site.mounts.iter_mut().find(|mount| mount.is_of("/", false)) else {

@@ -35,6 +35,8 @@ pub(super) struct Server<'a> {
     pub(super) dual: Vec<String>,
     /// Addresses whose unknown names are its own: `default_server`.
     pub(super) defaults: Vec<String>,
+    /// Addresses at which TLS handshakes for unknown names are rejected.
+    pub(super) rejected: Vec<String>,
     /// It only redirects to HTTPS, at the same names.
     pub(super) is_redirect: bool,
     pub(super) site: Site,
@@ -68,12 +70,17 @@ pub(super) fn server<'a>(
         tls: Vec::new(),
         dual: Vec::new(),
         defaults: Vec::new(),
+        rejected: Vec::new(),
         is_redirect: false,
         site: Site::default(),
     };
     own_keys(&block, &mut server, report);
     if server.clear.is_empty() && server.tls.is_empty() {
         server.clear.push("0.0.0.0:80".to_owned());
+    }
+    reject_handshakes(&block, &mut server, report);
+    if server.clear.is_empty() && server.tls.is_empty() {
+        return server;
     }
     if !server.tls.is_empty() && !server.site.tls.iter().any(|(key, _)| key == "certificate") {
         report.refuse(at, "it listens with ssl, but has no ssl_certificate");
@@ -152,6 +159,23 @@ pub(super) fn server<'a>(
     lift(&mut server.site);
     block.finish_server(report);
     server
+}
+
+/// Takes the addresses off at which a server without names rejects TLS handshakes: hurtle rejects
+/// those for unknown names where no site is the default.
+fn reject_handshakes(block: &Block<'_>, server: &mut Server<'_>, report: &mut Report) {
+    let found = block.take(Kind::Structure(StructureKind::SslRejectHandshake));
+    let Some(d) = found else { return };
+    if server.tls.is_empty() || d.arg(0) != "on" {
+        return report.leave_out(d);
+    }
+    if !server.site.hosts.is_empty() {
+        return report.refuse(d, "names whose handshakes are rejected are left out of all sites");
+    }
+    report.remark(d, "TLS for unknown names is rejected where no site is the default");
+    server.rejected = std::mem::take(&mut server.tls);
+    server.defaults.retain(|address| !server.rejected.contains(address));
+    server.site.tls.clear();
 }
 
 /// Takes the directives that are a server's own: addresses, names and certificates.

@@ -4,8 +4,13 @@ use super::mount::{ServerConfig, Site, put, put_list};
 use super::report::Report;
 use super::server::Server;
 
-/// Adds the addresses and the sites.
-pub(super) fn add(servers: &[Server<'_>], out: &mut ServerConfig, report: &mut Report) {
+/// Adds the addresses and the sites. `rejected`: addresses without TLS for unknown names.
+pub(super) fn add(
+    servers: &[Server<'_>],
+    rejected: &[String],
+    out: &mut ServerConfig,
+    report: &mut Report,
+) {
     let clear = addresses(servers, |server| &server.clear);
     let tls = addresses(servers, |server| &server.tls);
     let is_alike = is_alike(servers, [&clear, &tls]);
@@ -40,8 +45,12 @@ pub(super) fn add(servers: &[Server<'_>], out: &mut ServerConfig, report: &mut R
     }
     redirects(servers, &mut sites, report);
     match is_alike {
-        true => choose_default(servers, &mut sites, report),
-        false => choose_defaults(servers, &mut sites, report),
+        true if rejected.is_empty() => choose_default(servers, &mut sites, report),
+        true => report.general(
+            "Unknown names get 421 in clear, and no TLS, as ssl_reject_handshake says: no site is the default"
+                .to_owned(),
+        ),
+        false => choose_defaults(servers, rejected, &mut sites, report),
     }
     out.sites = sites;
 }
@@ -51,7 +60,8 @@ pub(super) fn add(servers: &[Server<'_>], out: &mut ServerConfig, report: &mut R
 pub(super) fn add_ipv4(servers: &mut [Server<'_>]) {
     let dual = addresses(servers, |server| &server.dual);
     for server in servers {
-        for own in [&mut server.clear, &mut server.tls, &mut server.defaults] {
+        for own in [&mut server.clear, &mut server.tls, &mut server.defaults, &mut server.rejected]
+        {
             let ports = dual.iter().filter(|address| own.contains(address));
             let ports = ports.filter_map(|address| address.strip_prefix("[::]:"));
             let more = ports.map(|port| format!("0.0.0.0:{port}"));
@@ -139,12 +149,17 @@ fn meets(one: &Site, other: &Site) -> bool {
 }
 
 /// Chooses the sites of unknown names where each has addresses of its own.
-fn choose_defaults(servers: &[Server<'_>], sites: &mut [Site], report: &mut Report) {
+fn choose_defaults(
+    servers: &[Server<'_>],
+    rejected: &[String],
+    sites: &mut [Site],
+    report: &mut Report,
+) {
     let mut chosen: Vec<(usize, &String)> = Vec::new();
     let mut all: Vec<&String> = servers.iter().flat_map(|s| s.clear.iter().chain(&s.tls)).collect();
     all.sort();
     all.dedup();
-    for address in all {
+    for address in all.into_iter().filter(|address| !rejected.contains(address)) {
         let site = default_at(servers, address).and_then(|default| {
             sites
                 .iter()

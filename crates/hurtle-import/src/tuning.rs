@@ -243,7 +243,6 @@ const DEFAULTS: &[(&str, &[&str])] = &[
     ("proxy_pass_request_headers", &["on"]),
     ("proxy_store", &["off"]),
     ("recursive_error_pages", &["off"]),
-    ("ssl_reject_handshake", &["off"]),
     ("underscores_in_headers", &["on"]),
     ("uwsgi_limit_rate", &["0"]),
     ("uwsgi_modifier1", &["0"]),

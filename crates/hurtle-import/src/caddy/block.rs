@@ -2,6 +2,8 @@
 //! in the order in which Caddy would try it; what only changes them is kept for the mounts behind
 //! it.
 
+use toml::Value;
+
 use super::handlers::{answer, file_server, php, respond};
 use super::hidden::hide;
 use super::matcher::{self, Matcher};
@@ -48,7 +50,7 @@ impl Item<'_> {
 
 /// Translates the directives of a site.
 pub(super) fn translate_site(site: &Directive, parts: &mut Parts, report: &mut Report) {
-    let mut scope = Scope::default();
+    let mut scope = Scope { has_proxies: parts.has_proxies, ..Scope::default() };
     if translate(site.children(), &mut scope, false, parts, report) {
         return;
     }
@@ -156,6 +158,12 @@ fn one(
         );
         return Ok(false);
     }
+    let is_compared = |name: &&String| matcher.as_ref().is_some_and(|one| one.has_field(name));
+    if let Some(name) = scope.changed.iter().find(is_compared) {
+        return Err(format!(
+            "Caddy compares {name} once it has changed it; hurtle compares the field that the client sends"
+        ));
+    }
     match item.name() {
         "handle" | "route" => return block(item, later, scope, parts, report),
         "redir" => {
@@ -189,6 +197,9 @@ fn one(
         }
         "respond" => {
             let answer = respond(d, args, report)?;
+            let status = answer.iter().find(|(name, _)| name == "status");
+            let status = status.and_then(|(_, status)| u16::try_from(status.as_integer()?).ok());
+            parts.responses.extend(status.map(|status| ((*d).clone(), status)));
             return push(answer, item, scope, parts);
         }
         "error" => {
@@ -252,7 +263,13 @@ fn one(
             let mut keys = Keys::new();
             match item.name() {
                 "basic_auth" => access::basic(d, args, parts.is_clear, &mut keys, report)?,
-                _ => access::forward(d, args, &mut keys, report)?,
+                _ => {
+                    access::forward(d, args, &mut keys, report)?;
+                    let copied = keys.iter().find(|(name, _)| name == "copy_headers");
+                    let copied = copied.and_then(|(_, names)| names.as_array());
+                    let names = copied.into_iter().flatten().filter_map(Value::as_str);
+                    scope.changed.extend(names.map(str::to_owned));
+                }
             }
             let own = scope.own(matcher.as_ref())?;
             if scope.is_guarded(own.as_ref(), parts) {
@@ -265,6 +282,9 @@ fn one(
                 Some(matcher) => scope.gates.push((matcher, keys)),
                 None => scope.gate(keys, parts),
             }
+        }
+        "rewrite" if scope.conditional.iter().any(|(matcher, _)| matcher.has_paths()) => {
+            return Err("fields before it are for the path as it was before".to_owned());
         }
         "rewrite" if scope.is_nested => rewrite_in_block(item, later, scope)?,
         "rewrite" => rewrite::translate(d, args, matcher.as_ref(), parts)?,

@@ -52,7 +52,12 @@ pub(super) fn translate(
     if of_status(&proxy, first) != proxy {
         return report.refuse(&proxy, "hurtle asks it for the pages of all errors alike");
     }
-    let known = Parts { is_clear: parts.is_clear, host: parts.host.clone(), ..Parts::default() };
+    let known = Parts {
+        is_clear: parts.is_clear,
+        has_proxies: parts.has_proxies,
+        host: parts.host.clone(),
+        ..Parts::default()
+    };
     let Some(mut keys) = mount_of(&proxy, known, report) else { return };
     put(&mut keys, "strip_prefix", true);
     let path = add(keys, site);

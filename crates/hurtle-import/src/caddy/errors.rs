@@ -211,8 +211,12 @@ fn responder(
             continue;
         }
         let line = of_status(line, *status);
-        let known =
-            Parts { is_clear: parts.is_clear, host: parts.host.clone(), ..Parts::default() };
+        let known = Parts {
+            is_clear: parts.is_clear,
+            has_proxies: parts.has_proxies,
+            host: parts.host.clone(),
+            ..Parts::default()
+        };
         let Some(keys) = mount_of(&line, known, report) else { return };
         let known = made.iter().find(|(known, _)| *known == keys).map(|(_, name)| name.clone());
         let name = known.unwrap_or_else(|| {

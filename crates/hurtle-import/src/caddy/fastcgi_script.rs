@@ -76,7 +76,7 @@ pub(super) fn translate(
         return Err("without SCRIPT_FILENAME the path names the script: write php_fastcgi".into());
     }
     put(&mut keys, "params", Value::Table(params));
-    if let Some(fields) = scope.request.request_fields("")? {
+    if let Some(fields) = scope.request.request_fields("", scope.has_proxies)? {
         put(&mut keys, "request_fields", fields);
     }
     Ok(keys)

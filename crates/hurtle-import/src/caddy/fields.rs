@@ -112,19 +112,25 @@ impl Edits {
         Ok(rules)
     }
 
-    /// The value of `request_fields`; `None`: nothing changes.
+    /// The value of `request_fields`; `None`: nothing changes. `has_proxies`: peers may be proxies
+    /// that name their client.
     ///
     /// # Errors
     /// Variables that hurtle's templates do not have.
-    pub(super) fn request_fields(&self, upstream: &str) -> Result<Option<Value>, String> {
+    pub(super) fn request_fields(
+        &self,
+        upstream: &str,
+        has_proxies: bool,
+    ) -> Result<Option<Value>, String> {
+        let own = self.settled();
         if !self.absent.is_empty() {
             return Err("a field of requests has no default in hurtle".to_owned());
         }
         let mut fields = Table::new();
-        for (key, values) in [("set", &self.set), ("add", &self.add)] {
+        for (key, values) in [("set", &own.set), ("add", &own.add)] {
             let mut written = Table::new();
             for (name, value) in values {
-                if !is_default(name, value) {
+                if !is_default(name, value, has_proxies) {
                     let value = template(value, upstream)?;
                     written.insert(name.clone(), Value::from(value));
                 }
@@ -145,12 +151,41 @@ impl Edits {
         !self.remove.is_empty() || !self.absent.is_empty() || self.has_deferred
     }
 
-    /// Adds the changes of another.
-    pub(super) fn extend(&mut self, other: &Edits) {
-        self.set.extend(other.set.clone());
-        self.absent.extend(other.absent.clone());
-        self.add.extend(other.add.clone());
-        self.remove.extend(other.remove.iter().cloned());
+    /// The changes of one directive without those that it takes back: Caddy adds and sets fields,
+    /// and then removes them.
+    fn settled(&self) -> Edits {
+        let is_removed =
+            |name: &String| self.remove.iter().any(|removed| removed.eq_ignore_ascii_case(name));
+        let mut edits = self.clone();
+        edits.set.retain(|name, _| !is_removed(name));
+        edits.add.retain(|name, _| !is_removed(name));
+        edits
+    }
+
+    /// Adds the changes of a later directive, which see those before.
+    pub(super) fn extend(&mut self, later: &Edits) {
+        let later = later.settled();
+        *self = self.settled();
+        let is_in = |names: &BTreeMap<String, String>, name: &str| {
+            names.keys().any(|known| known.eq_ignore_ascii_case(name))
+        };
+        for (name, value) in later.add {
+            // Nothing is left to which it is added.
+            match self.remove.iter().any(|removed| removed.eq_ignore_ascii_case(&name)) {
+                true => drop(self.set.insert(name, value)),
+                false => drop(self.add.insert(name, value)),
+            }
+        }
+        let is_removed = |name: &String| {
+            is_in(&later.set, name)
+                || later.remove.iter().any(|removed| removed.eq_ignore_ascii_case(name))
+        };
+        self.set.retain(|name, _| !is_removed(name));
+        self.add.retain(|name, _| !is_removed(name));
+        self.set.extend(later.set);
+        self.absent.extend(later.absent);
+        self.remove.extend(later.remove);
+        self.remove.retain(|name| !is_in(&self.set, name));
     }
 
     /// The field of the client that a value has, if there is one.
@@ -175,15 +210,18 @@ fn table(values: &BTreeMap<String, String>) -> Value {
     Value::Table(values.iter().map(|(k, v)| (k.clone(), Value::from(v.as_str()))).collect())
 }
 
-/// `true` for a field that hurtle sends with this value anyway.
-fn is_default(name: &str, value: &str) -> bool {
+/// `true` for a field that hurtle sends with this value anyway. Behind proxies it passes on what
+/// they say.
+fn is_default(name: &str, value: &str, has_proxies: bool) -> bool {
     let is = |known: &str| name.eq_ignore_ascii_case(known);
     match value {
-        "{host}" | "{http.request.host}" | "{hostport}" | "{http.request.hostport}" => {
-            is("host") || is("x-forwarded-host")
+        "{hostport}" | "{http.request.hostport}" => {
+            is("host") || (is("x-forwarded-host") && !has_proxies)
         }
-        "{scheme}" | "{http.request.scheme}" => is("x-forwarded-proto"),
-        "{remote_host}" | "{http.request.remote.host}" | "{client_ip}" => is("x-forwarded-for"),
+        "{scheme}" | "{http.request.scheme}" => is("x-forwarded-proto") && !has_proxies,
+        "{remote_host}" | "{http.request.remote.host}" | "{client_ip}" => {
+            is("x-forwarded-for") && !has_proxies
+        }
         _ => false,
     }
 }

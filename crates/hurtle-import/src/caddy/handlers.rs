@@ -60,7 +60,7 @@ pub(super) fn php(
         put(&mut rest, "params", Value::Table(params));
     }
     keys.extend(rest);
-    if let Some(fields) = scope.request.request_fields("")? {
+    if let Some(fields) = scope.request.request_fields("", scope.has_proxies)? {
         put(&mut keys, "request_fields", fields);
     }
     Ok(keys)
@@ -123,6 +123,9 @@ pub(super) fn file_server(
     let mut rest = Keys::new();
     for line in d.children() {
         match line.name.as_str() {
+            "root" if is_placeholder(line.arg(0)) => {
+                return Err("a directory of hurtle is the same for all requests".to_owned());
+            }
             "root" => root = Some(line.arg(0).to_owned()),
             "browse" if line.args.is_empty() => listing = true,
             "index" => put(&mut rest, "index", line.args.clone()),

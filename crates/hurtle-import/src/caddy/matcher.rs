@@ -227,6 +227,25 @@ impl Matcher {
         Ok(())
     }
 
+    /// Returns whether paths are compared, alone or beside others.
+    pub(super) fn has_paths(&self) -> bool {
+        !self.paths.is_empty() || self.regex.is_some() || self.others.contains_key("not")
+    }
+
+    /// Returns whether a field of this name is compared.
+    pub(super) fn has_field(&self, name: &str) -> bool {
+        let is_in = |table: &Table| {
+            let fields = table.get("header").and_then(Value::as_table);
+            fields.is_some_and(|fields| fields.keys().any(|key| key.eq_ignore_ascii_case(name)))
+        };
+        is_in(&self.others)
+            || match self.others.get("not") {
+                Some(Value::Table(not)) => is_in(not),
+                Some(Value::Array(list)) => list.iter().filter_map(Value::as_table).any(is_in),
+                _ => false,
+            }
+    }
+
     /// `true` if requests over TLS never meet it.
     pub(super) fn is_of_clear(&self) -> bool {
         self.others.get("scheme").and_then(Value::as_str) == Some("http")

@@ -6,6 +6,7 @@ use super::handlers::answer;
 use super::hidden::ConfigFiles;
 use super::matcher::Matcher;
 use crate::mount::{Keys, Mount};
+use crate::syntax::Directive;
 
 /// The parts of a site that its directives make.
 #[derive(Debug, Default)]
@@ -19,6 +20,8 @@ pub(super) struct Parts {
     pub(super) keys: Keys,
     /// The mount for requests of missing files, before the files themselves are found.
     pub(super) missing: Option<String>,
+    /// The directives `respond` with a status, which no page replaces in Caddy.
+    pub(super) responses: Vec<(Directive, u16)>,
     /// `true`: peers may be proxies that name their client.
     pub(super) has_proxies: bool,
     /// `true`: it answers without TLS.

@@ -54,7 +54,7 @@ pub(super) fn reverse_proxy(
             &format!("where the client sends no such field, {value} is no field; Caddy sends an empty one"),
         );
     }
-    if let Some(fields) = request.request_fields(&proxy.upstream)? {
+    if let Some(fields) = request.request_fields(&proxy.upstream, scope.has_proxies)? {
         put(&mut proxy.keys, "request_fields", fields);
     }
     own.headers.add(proxy.response.rules(None)?, true);

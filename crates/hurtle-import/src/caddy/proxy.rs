@@ -78,6 +78,17 @@ pub(super) fn translate(d: &Directive, args: &[String], report: &mut Report) -> 
         }
     }
     let urls: Result<Vec<String>, String> = addresses.iter().map(|address| url(address)).collect();
+    let gets_port = |(address, url): (&String, &String)| {
+        address.contains("{env.")
+            && [":80", ":443"].iter().any(|port| url.ends_with(port) && !address.ends_with(port))
+    };
+    if addresses.iter().zip(urls.iter().flatten()).any(gets_port) {
+        report.remark(
+            d,
+            "the variable is a host, and the upstream has the port of its scheme, also for GET /; where it has a port, \
+             write {$HOST}:{$PORT}",
+        );
+    }
     match urls {
         Err(needs) => report.refuse(d, needs),
         Ok(urls) if urls.is_empty() => report.refuse(d, "it has no upstream"),

@@ -53,9 +53,12 @@ pub(super) fn translate(
             return Err("rules of hurtle precede its mounts, and a handler or redirect before it is a mount"
                 .to_owned());
         }
+        if mounted.iter().any(|(name, _)| name == "header") {
+            return Err("a rule of hurtle has no fields of its block".to_owned());
+        }
         let rule = rule(&to, status, requests)?;
         parts.rules.push(rule);
-        if is_for_all {
+        if is_for_all && requests.is_none() {
             // Requests reach no mount, and a site has one.
             put(&mut keys, "respond", "");
             parts.add(None, "", keys)?;

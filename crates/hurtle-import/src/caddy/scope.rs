@@ -21,6 +21,8 @@ pub(super) struct Scope {
     pub(super) rewritten: Option<Rewritten>,
     pub(super) compress: bool,
     pub(super) request: Edits,
+    /// Fields of requests that Caddy has changed: conditions behind are for the new values.
+    pub(super) changed: Vec<String>,
     /// Header rules of mounts; those of the site itself are not here.
     pub(super) headers: Rules,
     /// Keys of mounts, such as gates.
@@ -30,6 +32,8 @@ pub(super) struct Scope {
     /// Header rules of some of the requests, by more than their paths.
     pub(super) conditional: Vec<(Matcher, Vec<Keys>)>,
     pub(super) named: Named,
+    /// `true`: peers may be proxies that name their client.
+    pub(super) has_proxies: bool,
     /// `true` in a block within the site's.
     pub(super) is_nested: bool,
     /// `true` in a block behind which a handler gets what the block does not answer.

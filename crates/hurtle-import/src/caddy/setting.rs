@@ -1,6 +1,6 @@
 //! Directives of a block that answer no request, and hold for the mounts behind them.
 
-use super::fields;
+use super::fields::{self, Edits};
 use super::handlers::size_of;
 use super::order;
 use super::pattern::is_placeholder;
@@ -39,9 +39,12 @@ pub(super) fn setting(
             }
         }
         "request_header" => {
+            let mut edits = Edits::default();
             for line in fields::lines(d, args) {
-                scope.request.line(&line)?;
+                edits.line(&line)?;
+                scope.changed.push(line.name.trim_start_matches(['+', '-', '?', '>']).to_owned());
             }
+            scope.request.extend(&edits);
         }
         "uri" => match args {
             [kind, prefix] if kind == "strip_prefix" => scope.strip(prefix)?,

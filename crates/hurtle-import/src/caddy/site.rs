@@ -68,6 +68,17 @@ pub(super) fn translate(d: &Directive, global: &mut Global, report: &mut Report)
     for line in of_errors {
         errors::translate(line, root, &parts, &mut named, report);
     }
+    for (d, status) in &parts.responses {
+        if named.errors.contains_key(status) {
+            let text =
+                format!("its answer is the page of {status}, which Caddy sends for errors alone");
+            report.remark(d, &text);
+        }
+    }
+    // Pages of Caddy have no gates.
+    if parts.keys.iter().any(|(name, _)| name == "auth") {
+        named.mounts.iter_mut().for_each(|mount| put(&mut mount.keys, "auth", "none"));
+    }
     site.errors = named.errors;
     site.keys = parts.keys;
     site.headers = parts.headers.all();

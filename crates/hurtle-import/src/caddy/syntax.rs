@@ -277,6 +277,13 @@ impl Lexer<'_> {
                 match next {
                     None => break true,
                     Some('\n') => break false,
+                    Some('{') => {
+                        self.next();
+                        match self.rest.peek() {
+                            Some('$') => self.variable(&mut line)?,
+                            _ => line.push('{'),
+                        }
+                    }
                     Some(_) => line.extend(self.next()),
                 }
             };
@@ -349,6 +356,11 @@ mod tests {
                 "a heredoc",
                 "a {\n\tb <<X\n\t\tone\n\t\t two\n\t\tX 200\n}",
                 r#"1:"a"[]{2:"b"["one\n two", "200"];}"#,
+            ),
+            (
+                "a heredoc with a variable",
+                "a {\n\tb <<X\n\t\t{$V} {x}\n\t\tX\n}",
+                r#"1:"a"[]{2:"b"["{env.V} {x}"];}"#,
             ),
             (
                 "its end alone",

@@ -12,6 +12,7 @@ mod alias;
 mod expires;
 mod file_set;
 mod headers;
+mod indexes;
 mod lookahead;
 mod media_names;
 mod partial;

@@ -5,15 +5,14 @@ use toml::Value;
 use super::access::{self, Passwords, Rules};
 use super::expires::{self, Served};
 use super::parts::{Parts, mount, named, refusal};
-use super::pattern::escaped;
 use super::section_guards::{self, SectionGuard};
 use super::sections::{self, Section};
 use super::tree::Tree;
-use super::{Options, alias, headers, rewrite, serving};
+use super::{Options, alias, headers, indexes, rewrite, serving};
 use crate::mount::{Keys, Mount, ServerConfig, Site, put};
 use crate::report::Report;
 use crate::syntax::Directive;
-use hurtle_config::{HostName, PathRegex};
+use hurtle_config::HostName;
 
 /// Most other files that are named.
 const NESTED_MAX: usize = 20;
@@ -50,7 +49,7 @@ pub(super) fn translate(
     if let Some(d) = links.filter(|_| parts.settings.has_no_links && !parts.rules.is_empty()) {
         report.refuse(d, "Apache answers 403: mod_rewrite needs FollowSymLinks");
     }
-    check_indexes(&parts, report);
+    indexes::check(&mut parts, report);
     check_rewrites(top, others.iter().zip(&inner), &rules, &parts, report);
     response_fields(&sections, &mut parts, report);
     let mut mounts = guarded(others.iter().zip(&inner), &rules, top, &parts, options, tree, report);
@@ -130,27 +129,6 @@ fn settings<'d>(sections: &[Section<'d>], parts: &mut Parts<'d>, report: &mut Re
             if let Err(needs) = found {
                 report.refuse(d, needs);
             }
-        }
-    }
-}
-
-/// Refuses rules for the path of an index: Apache finds it by that path, and applies them to its
-/// directory.
-fn check_indexes(parts: &Parts<'_>, report: &mut Report) {
-    // A rule for all missing files and directories precedes the search for an index.
-    if parts.front.as_ref().is_some_and(|front| front.takes_directories) {
-        return;
-    }
-    for (d, text) in &parts.met {
-        let Ok(regex) = PathRegex::new(text) else { continue };
-        let is_in = |path: &str| regex.is_in(path.as_bytes());
-        let is_of = |name: &String| {
-            (is_in(&format!("/{name}")) && !is_in("/"))
-                || (is_in(&format!("/x/{name}")) && !is_in("/x/"))
-                || text.contains(&escaped(name))
-        };
-        if serving::index(parts).iter().any(is_of) {
-            report.refuse(d, "it is for the index of a directory, too, and so for GET / in Apache");
         }
     }
 }

@@ -245,33 +245,31 @@ impl App {
     }
 
     /// Starts and checks the next version, which takes this one's place once it answers a request.
-    /// Returns the runs that were asked to end.
+    /// Returns a run that was asked to end, and this version if it was replaced.
     pub(super) fn advance_successor(
         &mut self,
         name: &str,
         serial: &mut u64,
         sockets: &SocketDir,
         events: &Sender<Event>,
-    ) -> Vec<u64> {
+    ) -> (Option<u64>, Option<App>) {
         let now = Instant::now();
-        let Some(successor) = &mut self.successor else { return Vec::new() };
+        let Some(successor) = &mut self.successor else { return (None, None) };
         if successor.is_due(now) {
             *serial += 1;
             if let Err(why) = successor.begin(name, *serial, sockets, events, now) {
                 self.give_up_successor(name, &why);
-                return Vec::new();
+                return (None, None);
             }
         }
         let answers = successor.probe.is_answered(&successor.socket, &successor.manifest.path);
         if let Some(late) = successor.check_started(name, answers, now) {
             self.give_up_successor(name, App::LATE);
-            return vec![late];
+            return (Some(late), None);
         }
         let is_up = |app: &mut Box<App>| matches!(app.state, AppState::Up { .. });
-        match self.successor.take_if(is_up) {
-            Some(successor) => std::mem::replace(self, *successor).end(),
-            None => Vec::new(),
-        }
+        let successor = self.successor.take_if(is_up);
+        (None, successor.map(|successor| std::mem::replace(self, *successor)))
     }
 
     /// Drops the next version, which has failed before it answered a request.

@@ -33,6 +33,10 @@ const SCAN_PERIOD: Duration = Duration::from_secs(1);
 /// Interval of checks whether a starting application accepts connections.
 const CHECK_PERIOD: Duration = Duration::from_millis(20);
 
+/// Time for which a replaced version goes on: the workers learn of the new one meanwhile, and
+/// requests that came before reach it.
+const REPLACED_FOR: Duration = Duration::from_millis(500);
+
 /// Time that a stop waits beyond the applications' own grace period.
 const STOP_MARGIN: Duration = Duration::from_secs(5);
 
@@ -76,6 +80,7 @@ impl Apps {
             deployments: publish,
             events: events.clone(),
             apps: BTreeMap::new(),
+            replaced: Vec::new(),
             stopping: BTreeMap::new(),
             refused: BTreeMap::new(),
             serial: 0,
@@ -154,6 +159,8 @@ struct Supervisor {
     events: Sender<Event>,
     /// Applications by the names of their directories.
     apps: BTreeMap<String, App>,
+    /// Versions that have been replaced, and the times when they are asked to end.
+    replaced: Vec<(Instant, String, App)>,
     /// Runs that were asked to end, with their applications.
     stopping: BTreeMap<u64, String>,
     /// Last logged reason of each application that is not deployed.
@@ -171,6 +178,7 @@ impl Supervisor {
                 self.scan();
                 next_scan = now + SCAN_PERIOD;
             }
+            self.end_replaced(now);
             self.advance(now);
             self.publish();
             match receiver.recv_timeout(self.pause(now, next_scan)) {
@@ -194,7 +202,8 @@ impl Supervisor {
 
     /// Time until the next action.
     fn pause(&self, now: Instant, next_scan: Instant) -> Duration {
-        let due = self.apps.values().filter_map(|app| app.due(now + CHECK_PERIOD)).min();
+        let due = self.apps.values().filter_map(|app| app.due(now + CHECK_PERIOD));
+        let due = due.chain(self.replaced.iter().map(|(until, ..)| *until)).min();
         due.map_or(next_scan, |due| due.min(next_scan)).saturating_duration_since(now)
     }
 
@@ -325,8 +334,18 @@ impl Supervisor {
                 app.fail(name, App::LATE, now);
                 self.stopping.insert(given_up, name.clone());
             }
-            let ended = app.advance_successor(name, &mut self.serial, &self.sockets, &self.events);
-            self.stopping.extend(ended.into_iter().map(|run| (run, name.clone())));
+            let (late, replaced) =
+                app.advance_successor(name, &mut self.serial, &self.sockets, &self.events);
+            self.stopping.extend(late.map(|run| (run, name.clone())));
+            self.replaced.extend(replaced.map(|app| (now + REPLACED_FOR, name.clone(), app)));
+        }
+    }
+
+    /// Ends the versions whose time has come.
+    fn end_replaced(&mut self, now: Instant) {
+        let due: Vec<_> = self.replaced.extract_if(.., |(until, ..)| *until <= now).collect();
+        for (_, name, app) in due {
+            self.end_runs(&name, app.end());
         }
     }
 
@@ -335,6 +354,7 @@ impl Supervisor {
         if self.stopping.remove(&run).is_some() {
             return;
         }
+        self.replaced.retain(|(.., app)| !app.has_run(run));
         for (name, app) in &mut self.apps {
             let why = || format!("it has ended ({how})");
             if app.has_run(run) {
@@ -366,6 +386,9 @@ impl Supervisor {
     /// Ends all applications and waits for their processes.
     fn stop(mut self, receiver: &Receiver<Event>) {
         for (name, app) in std::mem::take(&mut self.apps) {
+            self.end_runs(&name, app.end());
+        }
+        for (_, name, app) in std::mem::take(&mut self.replaced) {
             self.end_runs(&name, app.end());
         }
         let end = Instant::now() + keeper::GRACE + STOP_MARGIN;

@@ -1,5 +1,6 @@
 //! A response body that comes frame by frame. The protocols decide how frames are written.
 
+use std::borrow::Cow;
 use std::error::Error;
 use std::fmt;
 use std::future::poll_fn;
@@ -16,11 +17,23 @@ pub type BoxError = Box<dyn Error + Send + Sync>;
 /// The error of a body that an upstream did not send whole. The response is 502 if none of it was
 /// sent (RFC 9110 section 15.6.3).
 #[derive(Debug)]
-pub(crate) struct TruncatedError;
+pub(crate) struct TruncatedError(Cow<'static, str>);
+
+impl TruncatedError {
+    pub(crate) fn new(why: impl Into<Cow<'static, str>>) -> TruncatedError {
+        TruncatedError(why.into())
+    }
+}
+
+impl Default for TruncatedError {
+    fn default() -> TruncatedError {
+        TruncatedError::new("the upstream's response is truncated")
+    }
+}
 
 impl fmt::Display for TruncatedError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the upstream's response is truncated")
+        f.write_str(&self.0)
     }
 }
 

@@ -248,7 +248,7 @@ impl Body for Reader {
                 self.ended = true;
                 Poll::Ready(None)
             }
-            End::Broken => Poll::Ready(Some(Err(TruncatedError.into()))),
+            End::Broken => Poll::Ready(Some(Err(TruncatedError::default().into()))),
         }
     }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::ConfigProblems;
 use crate::acme;
-use crate::config::{Config, overlaps, page_warnings, unguarded_mounts};
+use crate::config::{Config, decided_fields, overlaps, page_warnings, unguarded_mounts};
 use crate::monitoring::log_files;
 use crate::tls::{Keyring, UpstreamConfigs, local};
 use crate::wasm::WasmApps;
@@ -40,6 +40,7 @@ pub fn checked(config: &Config) -> String {
         overlaps(config),
         page_warnings(config),
         unguarded_mounts(config),
+        decided_fields(config),
         local::warnings(config),
         certificates(config),
     ];

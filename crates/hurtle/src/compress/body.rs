@@ -104,7 +104,7 @@ impl EncodedBody {
         if let Some(left) = &mut self.left {
             match left.checked_sub(data.len() as u64) {
                 Some(rest) => *left = rest,
-                None => return self.fail(TruncatedError.into()),
+                None => return self.fail(TruncatedError::default().into()),
             }
         }
         self.input = data;
@@ -114,7 +114,7 @@ impl EncodedBody {
     /// Takes the end of the source, and its trailers.
     fn end(&mut self, trailers: Option<HeaderMap>) -> Result<(), BoxError> {
         if self.left.is_some_and(|left| left > 0) {
-            return self.fail(TruncatedError.into());
+            return self.fail(TruncatedError::default().into());
         }
         self.end = trailers.map(Ok);
         self.finish()

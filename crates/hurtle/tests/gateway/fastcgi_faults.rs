@@ -43,6 +43,20 @@ fn an_invalid_response_is_a_bad_gateway_and_is_logged() {
     }
 }
 
+/// Regression: it was 500 where the end came with the head.
+#[test]
+fn a_response_that_ends_before_its_first_byte_is_a_bad_gateway() {
+    let upstream = Upstream::new();
+    let server = server(&upstream, "");
+    let mut client = server.send(GET);
+    let ReceivedRequest { client: mut app, .. } = receive(&upstream);
+    read_input(&mut app);
+    let head = record(STDOUT, "Content-Type: text/plain\nContent-Length: 5\n\n");
+    app.send([head, end()].concat());
+    let (head, _) = client.answer();
+    assert!(head.starts_with("HTTP/1.1 502 "), "{head}");
+}
+
 #[test]
 fn an_endless_head_is_refused() {
     let upstream = Upstream::new();

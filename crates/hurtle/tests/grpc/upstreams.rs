@@ -1,5 +1,7 @@
 //! Requests over HTTP/1.1 and HTTP/2 to upstreams over HTTP/2.
 
+use std::io::{Read as _, Write as _};
+use std::net::TcpListener;
 use std::sync::atomic::Ordering::SeqCst;
 use std::thread;
 
@@ -9,6 +11,7 @@ use h2::server::SendResponse;
 use http::{Request, Response, StatusCode};
 use tokio::sync::watch;
 
+use crate::client::PATIENCE;
 use crate::library::{Upstream, read};
 use crate::support::Proxy;
 
@@ -194,4 +197,28 @@ fn a_health_check_does_not_wait_for_requests() {
         assert_eq!(client.answer().1, "done");
     }
     assert_eq!(proxy.send("GET /x HTTP/1.1\r\nHost: a\r\n\r\n").answer().1, "nothing");
+}
+
+/// Regression: the other upstream got a head alone, and waited for the body's end.
+#[test]
+fn an_empty_body_that_is_refused_is_sent_whole_to_another_upstream() {
+    let refusing = Upstream::start(100, async move |mut request, mut respond| {
+        read(request.body_mut()).await.unwrap();
+        respond.send_reset(h2::Reason::REFUSED_STREAM);
+    });
+    let other = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = other.local_addr().unwrap();
+    let upstreams = format!("[\"h2c://{}\", \"http://{address}\"]", refusing.address);
+    let proxy = Proxy::of("", &format!("proxy = {upstreams}\nbuffer = \"off\"\n"));
+    let mut client =
+        proxy.send("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n");
+    let (mut peer, _) = other.accept().unwrap();
+    peer.set_read_timeout(Some(PATIENCE)).unwrap();
+    let (mut received, mut byte) = (Vec::new(), [0]);
+    while !received.ends_with(b"\r\n0\r\n\r\n") {
+        peer.read_exact(&mut byte).expect("the end of the body");
+        received.push(byte[0]);
+    }
+    peer.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi").unwrap();
+    assert_eq!(client.answer().1, "hi");
 }

@@ -17,6 +17,24 @@ const ROWS: &[(&str, &str, &[&str])] = &[
         ],
     ),
     (
+        "no default where TLS for unknown names is rejected",
+        "server { listen 443 ssl default_server; server_name _; ssl_reject_handshake on; }
+         server { listen 80; listen 443 ssl; server_name b.example; TLS root /b; }",
+        &[
+            "listen = \"0.0.0.0:80\"\nlisten_tls = \"0.0.0.0:443\"\n",
+            "[[site]]\nhosts = \"b.example\"\n[site.tls]\n",
+        ],
+    ),
+    (
+        "no default for TLS alone",
+        "server { listen 80 default_server; listen 443 ssl default_server; ssl_reject_handshake on; return 444; }
+         server { listen 443 ssl; server_name b.example; TLS root /b; }",
+        &[
+            "[[site]]\nlisten = \"0.0.0.0:80\"\ndefault = true\n[[site.mount]]\nabort = true",
+            "hosts = \"b.example\"\nlisten = \"0.0.0.0:443\"\n[site.tls]\n",
+        ],
+    ),
+    (
         "a site in clear has no TLS, beside another one with both",
         "server { listen 80; server_name a.example; root /a; }
          server { listen 80; listen 443 ssl; server_name b.example; TLS root /b; }",

@@ -12,6 +12,31 @@ const REFUSED: &[(&str, &str, &str)] = &[
         "Caddyfile:5: cannot translate `hide composer.json *.sql`: files beside scripts",
     ),
     (
+        "a condition on a field that a server has decided",
+        ":80 {\nforward_auth a:1 {\nuri /verify\ncopy_headers Remote-Groups\n}\n@admin header Remote-Groups *admins*\nhandle @admin {\nreverse_proxy admin:1\n}\nhandle {\nreverse_proxy app:1\n}\n}",
+        "Caddyfile:7: cannot translate `handle @admin`: Caddy compares Remote-Groups once",
+    ),
+    (
+        "a condition on a field that is removed before",
+        ":80 {\nrequest_header -X-Internal\n@int not header X-Internal no\nhandle @int {\nrespond inner\n}\nrespond else\n}",
+        "Caddyfile:4: cannot translate `handle @int`: Caddy compares X-Internal once",
+    ),
+    (
+        "a directory for each host",
+        ":80 {\nfile_server {\nroot /srv/{host}\n}\n}",
+        "Caddyfile:2: cannot translate `file_server`: a directory of hurtle is the same",
+    ),
+    (
+        "fields of a block before a redirect that is a rule",
+        ":80 {\nhandle /blog/* {\nheader Cache-Control no-store\n@p path_regexp p ^/blog/(.*)$\nredir @p /news/{re.p.1} 301\n}\nrespond else\n}",
+        "Caddyfile:5: cannot translate `redir @p /news/{re.p.1} 301`: a rule of hurtle has no fields",
+    ),
+    (
+        "fields by path and method before a rewrite",
+        ":80 {\n@a {\npath /old\nmethod GET\n}\nheader @a X-Old 1\nrewrite /old /new\nreverse_proxy app:1\n}",
+        "Caddyfile:7: cannot translate `rewrite /old /new`: fields before it",
+    ),
+    (
         "another root of files beside scripts",
         ":80 {\nroot * /srv/app\nphp_fastcgi unix//run/php.sock\nfile_server {\nroot /srv/app/public\n}\n}",
         "Caddyfile:5: cannot translate `root /srv/app/public`: files beside scripts",
@@ -165,4 +190,15 @@ fn what_guards_is_translated() {
         }
     }
     assert!(faults.is_empty(), "\n{}\n", faults.join("\n"));
+}
+
+/// What Caddy does otherwise is in a comment.
+#[test]
+fn an_answer_beside_pages_of_errors_has_a_comment() {
+    let text = ":80 {\nroot * /srv\nrespond /private/* \"members only\" 403\nhandle_errors {\nrewrite * /{err.status_code}.html\nfile_server\n}\nfile_server\n}";
+    let imported = caddy(text, false).expect("it is translated").text;
+    let comment = "Caddyfile:3: its answer is the page of 403";
+    assert!(imported.contains(comment), "{imported}");
+    let upstream = caddy(":80 {\nreverse_proxy {$BACKEND}\n}", false).expect("a variable").text;
+    assert!(upstream.contains("Caddyfile:2: the variable is a host"), "{upstream}");
 }

@@ -118,7 +118,7 @@ fn addresses_become_listeners_and_names() {
 
 #[test]
 fn options_certificates_and_logs_are_translated() {
-    let table: [(&str, &str, &str); 26] = [
+    let table: [(&str, &str, &str); 27] = [
         (
             "options of the only listener, beside a redirect to HTTPS and metrics",
             "{\nservers :443 {\nprotocols h1 h2\n}\nservers :8443 {\ntrusted_proxies static 192.0.2.0/24\n}\n}\n\
@@ -200,6 +200,11 @@ fn options_certificates_and_logs_are_translated() {
             "trusted proxies",
             "{\nservers {\ntrusted_proxies static private_ranges 192.0.2.0/24\ntimeouts {\nread_header 10s\nidle 2m\n}\n}\n}\n:80\nrespond a",
             "\"fd00::/8\", \"::1\", \"192.0.2.0/24\"]\n[limits]\nhead_timeout = \"10s\"\nidle_timeout = \"2m\"",
+        ),
+        (
+            "fields of proxies that are set",
+            "{\nservers {\ntrusted_proxies static 192.0.2.0/24\n}\n}\n:80\nreverse_proxy a:1 {\nheader_up X-Forwarded-For {client_ip}\nheader_up X-Forwarded-Proto {scheme}\n}",
+            "request_fields = { set = { X-Forwarded-For = \"{client}\", X-Forwarded-Proto = \"{scheme}\" } }",
         ),
         (
             "peers that are no proxies",

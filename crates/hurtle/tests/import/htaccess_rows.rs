@@ -221,6 +221,24 @@ pub(super) const ROWS: &[Row] = &[
         requests: &["GET /guide.txt", "GET /docs/guide.txt", "GET /a.txt", "GET /style.css"],
     },
     Row {
+        sentence: "refusals by fields, which may be empty",
+        text: "RewriteEngine On\nRewriteCond %{HTTP_USER_AGENT} ^$\nRewriteRule ^docs/ - [F]\n\
+               RewriteCond %{HTTP_USER_AGENT} (ahrefs|semrush) [NC]\nRewriteRule ^ - [F]\nRewriteCond %{HTTP_REFERER} !^$\n\
+               RewriteCond %{HTTP_REFERER} !^https?://(www\\.)?example\\.org [NC]\nRewriteRule \\.css$ - [F]\n",
+        hosts: NONE,
+        requests: &[
+            "GET /docs/guide.txt",
+            "GET /docs/guide.txt User-Agent=",
+            "GET /docs/guide.txt User-Agent=x",
+            "GET /a.txt User-Agent=AhrefsBot",
+            "GET /a.txt User-Agent=x",
+            "GET /style.css",
+            "GET /style.css Referer=",
+            "GET /style.css Referer=https://WWW.Example.org/x",
+            "GET /style.css Referer=https://bad.test/",
+        ],
+    },
+    Row {
         sentence: "refusals of mod_rewrite",
         text: "RewriteEngine On\nRewriteRule ^secret - [F]\nRewriteRule ^gone$ - [G]\nRewriteCond %{REQUEST_METHOD} ^(TRACE|DELETE|PUT)$\n\
                RewriteRule .* - [F]\nRewriteCond %{HTTP_USER_AGENT} ^BadBot [OR]\nRewriteCond %{HTTP_USER_AGENT} Scraper\nRewriteRule ^ - [F,L]\n\

@@ -50,6 +50,17 @@ const PARAMETER: &str = "RewriteEngine On\nRewriteBase /\nRewriteRule ^feed\\.xm
 /// A sentence, a file, and requests whose answers are compared.
 const ROWS: &[(&str, &str, &[&str])] = &[
     (
+        "no scripts beneath a directory",
+        "RewriteEngine On\nRewriteRule ^docs/.*\\.php$ - [F]\n",
+        &[
+            "GET /docs/x.php",
+            "GET /docs/index.php",
+            "GET /docs/",
+            "GET /docs/guide.txt",
+            "GET /x.php",
+        ],
+    ),
+    (
         "WordPress",
         WORDPRESS,
         &[

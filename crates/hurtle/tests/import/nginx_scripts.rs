@@ -48,6 +48,23 @@ const ROWS: &[Row] = &[
         ],
     },
     Row {
+        sentence: "a condition of files, which is not for scripts",
+        server: "index index.php;
+            location / {
+                if ($http_user_agent ~* wget) { return 403; }
+                try_files $uri $uri/ /index.php?$args;
+            }
+            location ~ \\.php$ { {php} }",
+        requests: &[
+            "GET /x.php User-Agent=Wget",
+            "GET /x.php",
+            "GET /a.txt User-Agent=Wget",
+            "GET /a.txt",
+            "GET /post User-Agent=Wget",
+            "GET /post",
+        ],
+    },
+    Row {
         sentence: "a script behind a name",
         server: "index index.php;
             location / { try_files $uri $uri/ @front; }

@@ -211,6 +211,7 @@ fn structure(kind: StructureKind) -> &'static str {
         StructureKind::SslClientCertificate => "ssl_client_certificate /a;",
         StructureKind::SslVerifyClient => "ssl_verify_client on;",
         StructureKind::SslCrl => "ssl_crl /r;",
+        StructureKind::SslRejectHandshake => "ssl_reject_handshake on;",
         StructureKind::SetRealIpFrom => "set_real_ip_from 10.0.0.0/8;",
         StructureKind::RealIpHeader => "real_ip_header X-Forwarded-For;",
         StructureKind::RealIpRecursive => "real_ip_recursive on;",

@@ -160,6 +160,8 @@ pub(super) struct Requests {
     pub(super) not_methods: Vec<String>,
     pub(super) header: toml::Table,
     pub(super) not_header: toml::Table,
+    /// Fields that are not there, or have no value.
+    pub(super) empty_fields: Vec<String>,
     pub(super) query: toml::Table,
     /// Hosts of which the request has one, each with the groups of an expression.
     pub(super) hosts: Option<Vec<(String, Vec<String>)>>,
@@ -391,24 +393,20 @@ impl Requests {
     }
 
     fn add_field(&mut self, name: &str, condition: &Condition<'_>) -> Result<(), String> {
-        let value = match condition.pattern.as_str() {
-            "." | ".+" | ".*." | "^.+$" | "^.+" => Value::from(!condition.is_not),
-            "^$" | "=\"\"" | "=" => Value::from(condition.is_not),
+        let is_there = match condition.pattern.as_str() {
+            "." | ".+" | ".*." | "^.+$" | "^.+" => !condition.is_not,
+            "^$" | "=\"\"" | "=" => condition.is_not,
             pattern => {
-                if condition.ignores_case && pattern.chars().any(char::is_alphabetic) {
-                    return Err(format!(
-                        "values of {name} are compared as they are written: leave NC out"
-                    ));
-                }
                 if PathRegex::new(&condition.expression()?)?.is_in(b"") {
                     return Err(format!(
                         "a request without {name} meets its expression, too: write a condition for ^$ and one for values"
                     ));
                 }
-                let known = condition.patterns(false, false);
-                let known = known
-                    .ok_or_else(|| format!("of values of {name} it knows texts, (a|b) and .*"))?;
-                let value = Value::from(known);
+                let is_of_case = condition.ignores_case && pattern.chars().any(char::is_alphabetic);
+                let value = match condition.patterns(false, false).filter(|_| !is_of_case) {
+                    Some(known) => Value::from(known),
+                    None => regex(&condition.expression()?),
+                };
                 let list = if condition.is_not { &mut self.not_header } else { &mut self.header };
                 if list.insert(name.to_owned(), value).is_some() {
                     return Err(format!("two conditions on {name}"));
@@ -416,15 +414,43 @@ impl Requests {
                 return Ok(());
             }
         };
-        if self
-            .header
-            .insert(name.to_owned(), value)
-            .is_some_and(|known| known != Value::from(true))
-        {
+        if !is_there {
+            self.empty_fields.push(name.to_owned());
+            return Ok(());
+        }
+        let value = regex(NOT_EMPTY);
+        match self.header.insert(name.to_owned(), value.clone()) {
+            Some(known) if known != value => Err(format!("two conditions on {name}")),
+            _ => Ok(()),
+        }
+    }
+
+    /// The requests of which one is to be met: to Apache a field without a value is as one that is
+    /// not there.
+    ///
+    /// # Errors
+    /// A field is to be empty and to have a value.
+    pub(super) fn by_empty_fields(mut self) -> Result<Vec<Requests>, String> {
+        let Some(name) = self.empty_fields.pop() else { return Ok(vec![self]) };
+        if self.header.contains_key(&name) || self.empty_fields.contains(&name) {
             return Err(format!("two conditions on {name}"));
         }
-        Ok(())
+        let mut all = Vec::new();
+        for value in [Value::from(false), regex("^$")] {
+            let mut one = self.clone();
+            one.header.insert(name.clone(), value);
+            all.extend(one.by_empty_fields()?);
+        }
+        Ok(all)
     }
+}
+
+/// An expression of values that are not empty.
+const NOT_EMPTY: &str = ".";
+
+/// The value of a field that an expression matches.
+fn regex(text: &str) -> Value {
+    Value::Table(toml::Table::from_iter([("regex".to_owned(), Value::from(text))]))
 }
 
 fn one(text: &str) -> Option<String> {

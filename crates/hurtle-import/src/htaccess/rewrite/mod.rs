@@ -136,8 +136,7 @@ impl<'d> Rewriting<'d, '_> {
         }
         let mut found = Vec::new();
         for conditions in combinations(&rule.conditions)? {
-            let requests = Requests::of(&conditions, self.options)?;
-            found.push(requests);
+            found.extend(Requests::of(&conditions, self.options)?.by_empty_fields()?);
         }
         // One that is met in the first alternative needs no other.
         found.dedup();

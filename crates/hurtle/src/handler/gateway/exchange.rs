@@ -18,7 +18,7 @@ use hurtle_http::{fcgi, uwsgi};
 use super::super::body_buffer::BodyBuffer;
 use super::super::spool::{Spool, SpoolError, Spooled, Tasks, spool};
 use crate::answer::is_bodiless;
-use crate::body::{self, Body, BoxError, Stream};
+use crate::body::{self, Body, BoxError, Stream, TruncatedError};
 use crate::clock;
 use crate::config::UpstreamTimeouts;
 use crate::rt::{self, Bell, First, Task, oneshot};
@@ -261,9 +261,11 @@ impl Sink {
             (done, None) => {
                 let is_short = !self.silent.load(Relaxed) && self.left.is_some_and(|left| left > 0);
                 let end = match done {
-                    Ok(()) if is_short => Err("it is shorter than its Content-Length".into()),
+                    Ok(()) if is_short => {
+                        Err(TruncatedError::new("it is shorter than its Content-Length").into())
+                    }
                     Ok(()) => Ok(None),
-                    Err(error) => Err(error.to_string().into()),
+                    Err(error) => Err(TruncatedError::new(error.to_string()).into()),
                 };
                 self.spool.end(end);
             }

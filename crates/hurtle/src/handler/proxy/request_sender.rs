@@ -37,6 +37,8 @@ pub(super) struct RequestSender {
     held_back: Bytes,
     body: OutgoingBody,
     state: SenderState,
+    /// `true`: the request has a body, which may be empty.
+    is_framed: bool,
     /// Decodes the body from base64; `None`: it is sent as it is.
     decoder: Option<Decoder>,
     /// The data of the body that was read, for another attempt.
@@ -145,6 +147,7 @@ impl RequestSender {
         };
         RequestSender {
             head,
+            is_framed: state != SenderState::Ending,
             writer: RequestWriter::new(request.body == BodyLength::Chunked),
             held_back: Bytes::new(),
             body,
@@ -162,6 +165,7 @@ impl RequestSender {
 
     /// Sends this body, without waiting for 100 (Continue).
     pub(super) fn put_body(&mut self, body: OutgoingBody) {
+        self.is_framed = true;
         self.body = body;
         self.state = SenderState::Body;
     }
@@ -181,7 +185,8 @@ impl RequestSender {
         self.writer.begin(self.head.text.share());
         self.held_back = Bytes::new();
         self.kept.next = 0;
-        if self.body.rewind() || !self.kept.pieces.is_empty() {
+        let is_read = self.is_framed && self.state == SenderState::Ending;
+        if self.body.rewind() || !self.kept.pieces.is_empty() || is_read {
             self.state = SenderState::Body;
         }
     }
@@ -215,10 +220,7 @@ impl RequestSender {
     }
 
     pub(super) fn has_body(&self) -> bool {
-        self.state != SenderState::Ending
-            || !self.is_repeatable()
-            || !self.kept.pieces.is_empty()
-            || self.body.is_whole()
+        self.is_framed || !self.is_repeatable() || self.body.is_whole()
     }
 
     /// `true` if nothing of the body is lost, so the request can be sent to another upstream.

@@ -1,0 +1,99 @@
+//! Conditions that nginx asks once more, for the page that answers a directory or a missing file:
+//! it looks up the page with a new path (`ngx_http_internal_redirect`). hurtle asks once, for the
+//! client's path.
+
+use toml::{Table, Value};
+
+use super::expression::Expression;
+use super::modifier::holds;
+use super::mount::Mount;
+use super::mounts::Mounts;
+use super::overlap::{index, pages};
+use super::report::Report;
+
+/// The path of the client stays the same.
+const OF_CLIENT: &str = "$request_uri";
+
+impl Mounts<'_, '_> {
+    /// Refuses conditions that are for a page, and not for a path that this page answers.
+    pub(super) fn conditions_of_pages(&self, report: &mut Report) {
+        for (d, own) in &self.refusing {
+            if d.args.iter().any(|arg| arg.contains(OF_CLIENT)) {
+                continue;
+            }
+            let others = self.site.mounts.iter().filter(|mount| mount.is_prefix());
+            if let Some((page, path)) = others.filter_map(|mount| page_of(own, mount)).next() {
+                let why = format!(
+                    "nginx asks it for {page}, too, which answers GET {path}: write a condition that is for {path}"
+                );
+                report.refuse(d, why);
+            }
+        }
+    }
+}
+
+/// The page of a mount that a condition is for, and a path that it answers, for which the
+/// condition is not.
+fn page_of(own: &Mount, mount: &Mount) -> Option<(String, String)> {
+    let root = mount.path.trim_end_matches('/');
+    let path = format!("{root}/");
+    let mut pages = pages(mount).into_iter();
+    if let Some(page) = pages.find(|page| is_for(own, page) && !is_for(own, &path)) {
+        return Some((page, path));
+    }
+    let expression = matcher_of(own)?.get("regex")?.as_str().and_then(Expression::of_text)?;
+    let names = index(mount);
+    let mut beneath = names.iter().filter_map(|name| expression.page_beneath(root, name));
+    let page = beneath.find(|page| holds_path(own, page))?;
+    let directory = page.rsplit_once('/').map_or("", |(directory, _)| directory);
+    let directory = format!("{directory}/");
+    Some((page, directory))
+}
+
+fn matcher_of(mount: &Mount) -> Option<&Table> {
+    mount.place.iter().find(|(key, _)| key == "match")?.1.as_table()
+}
+
+/// Returns whether a path is the mount's, or beneath it.
+fn holds_path(mount: &Mount, path: &str) -> bool {
+    match mount.is_exact() {
+        true => mount.path == path,
+        false => holds(&mount.path, path),
+    }
+}
+
+/// Returns whether a condition may be met for a path.
+fn is_for(mount: &Mount, path: &str) -> bool {
+    let Some(matcher) = matcher_of(mount) else { return holds_path(mount, path) };
+    let excepts = match matcher.get("not") {
+        Some(Value::Table(not)) => is_of_paths(not) && meets(not, path),
+        Some(Value::Array(list)) => {
+            list.iter().filter_map(Value::as_table).any(|not| is_of_paths(not) && meets(not, path))
+        }
+        _ => false,
+    };
+    holds_path(mount, path) && meets(matcher, path) && !excepts
+}
+
+/// Returns whether nothing but the path decides.
+fn is_of_paths(matcher: &Table) -> bool {
+    matcher.keys().all(|key| matches!(key.as_str(), "path" | "regex"))
+}
+
+/// Returns whether a path meets the conditions on it.
+fn meets(matcher: &Table, path: &str) -> bool {
+    let is_one = |pattern: &Value| match pattern.as_str() {
+        Some(pattern) => match pattern.strip_suffix("/**") {
+            Some(prefix) => holds(prefix, path),
+            None => pattern == path,
+        },
+        None => true,
+    };
+    let by_path = match matcher.get("path") {
+        Some(Value::Array(all)) => all.iter().any(is_one),
+        Some(one) => is_one(one),
+        None => true,
+    };
+    let regex = matcher.get("regex").and_then(Value::as_str).and_then(Expression::of_text);
+    by_path && regex.is_none_or(|regex| regex.is_in(path))
+}
