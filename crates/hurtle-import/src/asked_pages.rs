@@ -15,39 +15,67 @@ use super::report::Report;
 const OF_CLIENT: &str = "$request_uri";
 
 impl Mounts<'_, '_> {
-    /// Refuses conditions that are for a page, and not for a path that this page answers.
-    pub(super) fn conditions_of_pages(&self, report: &mut Report) {
+    /// Refuses conditions that are for a page, and not for a path that this page answers. Of
+    /// scripts beneath directories these are closed, too.
+    pub(super) fn conditions_of_pages(&mut self, report: &mut Report) {
+        let mut closings = Vec::new();
         for (d, own) in &self.refusing {
             if d.args.iter().any(|arg| arg.contains(OF_CLIENT)) {
                 continue;
             }
             let others = self.site.mounts.iter().filter(|mount| mount.is_prefix());
-            if let Some((page, path)) = others.filter_map(|mount| page_of(own, mount)).next() {
-                let why = format!(
-                    "nginx asks it for {page}, too, which answers GET {path}: write a condition that is for {path}"
-                );
-                report.refuse(d, why);
+            let Some(asked) = others.filter_map(|mount| page_of(own, mount)).next() else {
+                continue;
+            };
+            let Asked { page, path, directories } = asked;
+            match directories {
+                Some(directories) => {
+                    let text = format!(
+                        "GET {path} and the directories beneath it are closed as their scripts; nginx answers those without \
+                         {page} otherwise"
+                    );
+                    report.remark(d, &text);
+                    closings.push((own.clone(), own.at_regex(&directories)));
+                }
+                None => {
+                    let why = format!(
+                        "nginx asks it for {page}, too, which answers GET {path}: write a condition that is for {path}"
+                    );
+                    report.refuse(d, why);
+                }
             }
+        }
+        for (own, closing) in closings {
+            let at = self.site.mounts.iter().position(|mount| *mount == own);
+            self.site.mounts.insert(at.map_or(0, |at| at + 1), closing);
         }
     }
 }
 
-/// The page of a mount that a condition is for, and a path that it answers, for which the
-/// condition is not.
-fn page_of(own: &Mount, mount: &Mount) -> Option<(String, String)> {
+/// A page that a condition is for.
+struct Asked {
+    page: String,
+    /// A path that it answers, for which the condition is not.
+    path: String,
+    /// The value of `match` for all such paths, if they are directories with scripts.
+    directories: Option<Value>,
+}
+
+fn page_of(own: &Mount, mount: &Mount) -> Option<Asked> {
     let root = mount.path.trim_end_matches('/');
     let path = format!("{root}/");
     let mut pages = pages(mount).into_iter();
     if let Some(page) = pages.find(|page| is_for(own, page) && !is_for(own, &path)) {
-        return Some((page, path));
+        return Some(Asked { page, path, directories: None });
     }
     let expression = matcher_of(own)?.get("regex")?.as_str().and_then(Expression::of_text)?;
     let names = index(mount);
     let mut beneath = names.iter().filter_map(|name| expression.page_beneath(root, name));
     let page = beneath.find(|page| holds_path(own, page))?;
-    let directory = page.rsplit_once('/').map_or("", |(directory, _)| directory);
-    let directory = format!("{directory}/");
-    Some((page, directory))
+    let (directory, _) = page.rsplit_once('/')?;
+    let path = format!("{directory}/");
+    let directories = expression.closing(&page).filter(|_| page.ends_with(".php"));
+    Some(Asked { page, path, directories })
 }
 
 fn matcher_of(mount: &Mount) -> Option<&Table> {

@@ -104,7 +104,8 @@ impl<'a> Mounts<'a, '_> {
             let within = if mount.is_exact() { Vec::new() } else { beneath(path, locations) };
             match mount.without(&within) {
                 Ok(()) => {
-                    let is_of_server = self.before_rewrites.iter().any(|(of, _)| of.at == d.at);
+                    let is_of_server =
+                        self.before_rewrites.iter().any(|(of, _)| std::ptr::eq(*of, d));
                     if mount.is_refusal() && !is_of_server {
                         if !mount.is_exact() && !path.ends_with('/') {
                             report.remark(d, &of_names(path));

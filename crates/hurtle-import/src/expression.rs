@@ -102,6 +102,25 @@ impl Expression {
     }
 }
 
+impl Expression {
+    /// The value of `match` for the directories whose index is a page of `page_beneath`; `None`:
+    /// they are not known.
+    pub(super) fn closing(&self, page: &str) -> Option<Value> {
+        self.directories_of(page).or_else(|| {
+            let (directory, _) = page.rsplit_once('/')?;
+            let text = self.0.text().replace("\\-", "-").replace("\\/", "/");
+            let (_, rest) = text.split_once(&format!("{}/", directory.trim_start_matches('/')))?;
+            let is_deep = [".*", ".+", "(.*", "(.+"].iter().any(|any| rest.starts_with(any));
+            let deeper = if is_deep { "(?:.*/)?" } else { "" };
+            let case = if self.0.text().starts_with("(?i)") { "(?i)" } else { "" };
+            let begin = if self.0.text()[case.len()..].starts_with('^') { "^" } else { "" };
+            let regex = format!("{case}{begin}{directory}/{deeper}$");
+            let matcher = toml::Table::from_iter([("regex".to_owned(), Value::from(regex))]);
+            Some(Value::from(matcher))
+        })
+    }
+}
+
 /// The directories whose names are written in an expression.
 fn directories(text: &str) -> Vec<String> {
     let is_name = |c: char| c.is_ascii_alphanumeric() || "/_-".contains(c);

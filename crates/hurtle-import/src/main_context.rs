@@ -52,7 +52,7 @@ pub(super) fn translate(directives: &[Directive], report: &mut Report) -> Server
         http(block, &mut shared, &mut servers, report);
     }
     sites::add_ipv4(&mut servers);
-    let rejected: Vec<String> = servers.iter().flat_map(|server| server.rejected.clone()).collect();
+    let rejected = sites::rejected(&servers);
     servers.retain(|server| !server.clear.is_empty() || !server.tls.is_empty());
     match servers.is_empty() {
         true => report.general("there is no server".to_owned()),

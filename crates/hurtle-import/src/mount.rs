@@ -121,6 +121,17 @@ impl Mount {
         })
     }
 
+    /// The same for paths of the expression of another matcher.
+    pub(super) fn at_regex(&self, other: &Value) -> Mount {
+        let mut mount = self.clone();
+        for (_, value) in mount.place.iter_mut().filter(|(key, _)| key == "match") {
+            if let (Some(table), Some(regex)) = (value.as_table_mut(), other.get("regex")) {
+                table.insert("regex".to_owned(), regex.clone());
+            }
+        }
+        mount
+    }
+
     /// Makes it a mount of this path only.
     pub(super) fn at_exactly(mut self, path: &str) -> Mount {
         put(&mut self.place, "exact", true);

@@ -35,7 +35,7 @@ pub(super) struct Server<'a> {
     pub(super) dual: Vec<String>,
     /// Addresses whose unknown names are its own: `default_server`.
     pub(super) defaults: Vec<String>,
-    /// Addresses at which TLS handshakes for unknown names are rejected.
+    /// Addresses at which it rejects TLS handshakes.
     pub(super) rejected: Vec<String>,
     /// It only redirects to HTTPS, at the same names.
     pub(super) is_redirect: bool,
@@ -174,7 +174,6 @@ fn reject_handshakes(block: &Block<'_>, server: &mut Server<'_>, report: &mut Re
     }
     report.remark(d, "TLS for unknown names is rejected where no site is the default");
     server.rejected = std::mem::take(&mut server.tls);
-    server.defaults.retain(|address| !server.rejected.contains(address));
     server.site.tls.clear();
 }
 

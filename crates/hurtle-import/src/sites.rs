@@ -45,7 +45,9 @@ pub(super) fn add(
     }
     redirects(servers, &mut sites, report);
     match is_alike {
-        true if rejected.is_empty() => choose_default(servers, &mut sites, report),
+        true if !tls.iter().any(|address| rejected.contains(address)) => {
+            choose_default(servers, &mut sites, report);
+        }
         true => report.general(
             "Unknown names get 421 in clear, and no TLS, as ssl_reject_handshake says: no site is the default"
                 .to_owned(),
@@ -69,6 +71,20 @@ pub(super) fn add_ipv4(servers: &mut [Server<'_>]) {
             own.extend(more);
         }
     }
+}
+
+/// The addresses by TLS whose default server rejects all handshakes.
+pub(super) fn rejected(servers: &[Server<'_>]) -> Vec<String> {
+    let all = addresses(servers, |server| &server.rejected);
+    let is_of_default = |address: &String| {
+        let is_at = |server: &&Server<'_>| {
+            [&server.clear, &server.tls, &server.rejected].iter().any(|own| own.contains(address))
+        };
+        let default = servers.iter().find(|server| server.defaults.contains(address));
+        let default = default.or_else(|| servers.iter().find(is_at));
+        default.is_some_and(|default| default.rejected.contains(address))
+    };
+    all.into_iter().filter(is_of_default).collect()
 }
 
 /// The addresses of all servers, each once.

@@ -142,7 +142,7 @@ impl Answer {
 
     /// Polls the first frame of a streamed body, whose prepared field lines have no length. If it
     /// is the whole body, the body becomes bytes; if it failed, the response becomes an error,
-    /// since no head was sent yet: 502 if an upstream truncated it, otherwise 500.
+    /// since no head was sent yet: that of the upstream's failure, otherwise 500.
     pub(crate) fn begin_body(&mut self, cx: &mut Context<'_>) {
         let Answer { fields, body: Body::Stream(stream), .. } = self else { return };
         match stream.whole(cx, || declared_len(fields)) {
@@ -162,11 +162,9 @@ impl Answer {
             }
             Some(Err(error)) => {
                 tracing::error!("an answer's body failed before its first byte: {error}");
-                let status = if error.is::<TruncatedError>() {
-                    StatusCode::BAD_GATEWAY
-                } else {
-                    StatusCode::INTERNAL_SERVER_ERROR
-                };
+                let truncated = error.downcast_ref::<TruncatedError>();
+                let status =
+                    truncated.map_or(StatusCode::INTERNAL_SERVER_ERROR, |error| error.status);
                 *self = Answer::error(status, None);
             }
         }

@@ -4,7 +4,7 @@ use super::field_lines::{SERVER, line};
 use super::forward::each_for_client;
 use super::response_head::ResponseHead;
 use crate::request::fields::{begins_as, pairs};
-use crate::semantics::caching::survives_update;
+use crate::semantics::caching::{is_digest_of_content, survives_update};
 
 /// The field lines of a response as they are stored: the end-to-end fields without Age, with Date
 /// and Server.
@@ -63,11 +63,12 @@ pub fn combined(stored: &[u8], part: &[u8]) -> Vec<u8> {
     out
 }
 
-/// The field lines of a part as those of the whole: without Content-Range.
+/// The field lines of a part as those of the whole, or of the whole as those of a part: without
+/// Content-Range, and without digests of the other content (RFC 9530 section 2).
 pub fn of_whole(part: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(part.len());
     for (name, value) in pairs(part) {
-        if !name.eq_ignore_ascii_case(b"content-range") {
+        if !name.eq_ignore_ascii_case(b"content-range") && !is_digest_of_content(name) {
             line(&mut out, name, value);
         }
     }
@@ -122,5 +123,19 @@ mod tests {
         let expected = "Server: them\r\nContent-Type: a/b\r\nCache-Control: max-age=9\r\nX-A: 3\r\n\
                         Date: Sun, 06 Nov 1994 08:49:37 GMT\r\n";
         assert_eq!(String::from_utf8(new).unwrap(), expected);
+    }
+
+    /// Regression: a part had the digest of the whole, and the whole that of its last part.
+    #[test]
+    fn a_digest_is_of_one_content() {
+        let whole = b"ETag: \"a\"\r\nContent-Digest: sha-256=:a:\r\nRepr-Digest: sha-256=:a:\r\n";
+        let of_part = "ETag: \"a\"\r\nRepr-Digest: sha-256=:a:\r\n";
+        assert_eq!(String::from_utf8(of_whole(whole)).unwrap(), of_part);
+        let part = b"ETag: \"a\"\r\nContent-Range: bytes 0-1/9\r\nContent-Digest: sha-256=:b:\r\n";
+        let both = String::from_utf8(combined(whole, &of_whole(part))).unwrap();
+        assert!(both.contains("Content-Digest: sha-256=:a:") && !both.contains(":b:"), "{both}");
+        let head = b"HTTP/1.1 304 Not Modified\r\nContent-Digest: sha-256=:c:\r\n\r\n";
+        let new = refreshed(whole, &response_head::parse(head).unwrap(), DATE);
+        assert!(String::from_utf8(new).unwrap().contains("Content-Digest: sha-256=:a:"));
     }
 }

@@ -281,9 +281,16 @@ pub fn is_unsafe(method: &[u8]) -> bool {
 /// `true` if a field of a stored response is kept although a 304 has another value for it (RFC 9111
 /// 3.2). Fields that describe the content are kept, because the content is.
 pub fn survives_update(name: &[u8]) -> bool {
-    ["content-length", "content-encoding", "content-type", "content-range"]
-        .iter()
-        .any(|known| name.eq_ignore_ascii_case(known.as_bytes()))
+    is_digest_of_content(name)
+        || ["content-length", "content-encoding", "content-type", "content-range"]
+            .iter()
+            .any(|known| name.eq_ignore_ascii_case(known.as_bytes()))
+}
+
+/// `true` for a digest of the content of one message, and not of the representation (RFC 9530
+/// section 2; RFC 2616 section 14.15).
+pub fn is_digest_of_content(name: &[u8]) -> bool {
+    name.eq_ignore_ascii_case(b"content-digest") || name.eq_ignore_ascii_case(b"content-md5")
 }
 
 #[cfg(test)]

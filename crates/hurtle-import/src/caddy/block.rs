@@ -283,7 +283,10 @@ fn one(
                 None => scope.gate(keys, parts),
             }
         }
-        "rewrite" if scope.conditional.iter().any(|(matcher, _)| matcher.has_paths()) => {
+        "rewrite"
+            if !scope.is_nested
+                && scope.conditional.iter().any(|(matcher, _)| matcher.has_paths()) =>
+        {
             return Err("fields before it are for the path as it was before".to_owned());
         }
         "rewrite" if scope.is_nested => rewrite_in_block(item, later, scope)?,

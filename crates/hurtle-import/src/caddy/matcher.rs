@@ -229,21 +229,26 @@ impl Matcher {
 
     /// Returns whether paths are compared, alone or beside others.
     pub(super) fn has_paths(&self) -> bool {
-        !self.paths.is_empty() || self.regex.is_some() || self.others.contains_key("not")
+        let is_of_path = |not: &Table| not.contains_key("path") || not.contains_key("regex");
+        !self.paths.is_empty() || self.regex.is_some() || self.nots().any(is_of_path)
     }
 
     /// Returns whether a field of this name is compared.
     pub(super) fn has_field(&self, name: &str) -> bool {
         let is_in = |table: &Table| {
             let fields = table.get("header").and_then(Value::as_table);
-            fields.is_some_and(|fields| fields.keys().any(|key| key.eq_ignore_ascii_case(name)))
+            let mut names = fields.into_iter().flat_map(Table::keys);
+            names.any(|key| key.eq_ignore_ascii_case(name))
+                || (name.eq_ignore_ascii_case("host") && table.contains_key("host"))
         };
-        is_in(&self.others)
-            || match self.others.get("not") {
-                Some(Value::Table(not)) => is_in(not),
-                Some(Value::Array(list)) => list.iter().filter_map(Value::as_table).any(is_in),
-                _ => false,
-            }
+        is_in(&self.others) || self.nots().any(is_in)
+    }
+
+    /// The conditions none of which must be met.
+    fn nots(&self) -> impl Iterator<Item = &Table> {
+        let not = self.others.get("not");
+        let list = not.and_then(Value::as_array).into_iter().flatten();
+        not.and_then(Value::as_table).into_iter().chain(list.filter_map(Value::as_table))
     }
 
     /// `true` if requests over TLS never meet it.

@@ -1,7 +1,7 @@
 //! Rules for the path of an index: Apache finds the index of a directory by its path, and applies
 //! rules to that path, too.
 
-use toml::Value;
+use std::collections::BTreeSet;
 
 use super::parts::Parts;
 use super::pattern::escaped;
@@ -19,8 +19,12 @@ pub(super) fn check(parts: &mut Parts<'_>, report: &mut Report) {
         return;
     }
     let names = serving::index(parts);
-    let mut closings = Vec::new();
+    let (mut closings, mut known) = (Vec::new(), BTreeSet::new());
     for (d, text) in &parts.met {
+        // Alternatives of one rule have its expression.
+        if !known.insert(text) {
+            continue;
+        }
         let Ok(regex) = PathRegex::new(text) else { continue };
         let is_in = |path: &str| regex.is_in(path.as_bytes());
         let is_of = |name: &String| {
@@ -38,7 +42,7 @@ pub(super) fn check(parts: &mut Parts<'_>, report: &mut Report) {
         let directory = page.rsplit_once('/').map_or("", |(directory, _)| directory);
         let closed: Vec<&Mount> =
             parts.refusals.iter().filter(|mount| is_of_regex(mount, text)).collect();
-        match expression.directories_of(&page) {
+        match expression.closing(&page) {
             _ if closed.is_empty() => report.remark(
                 d,
                 &format!("where {page} is there, Apache applies it to GET {directory}/, too"),
@@ -52,7 +56,7 @@ pub(super) fn check(parts: &mut Parts<'_>, report: &mut Report) {
                          those without {page} otherwise"
                     ),
                 );
-                closings.extend(closed.into_iter().map(|mount| at_regex(mount, &directories)));
+                closings.extend(closed.into_iter().map(|mount| mount.at_regex(&directories)));
             }
         }
     }
@@ -66,15 +70,4 @@ const OF_INDEX: &str = "it is for the index of a directory, too, and so for GET 
 fn is_of_regex(mount: &Mount, text: &str) -> bool {
     let matcher = mount.place.iter().find(|(key, _)| key == "match");
     matcher.and_then(|(_, value)| value.get("regex")?.as_str()) == Some(text)
-}
-
-/// A mount with the expression of another matcher.
-fn at_regex(mount: &Mount, other: &Value) -> Mount {
-    let mut mount = mount.clone();
-    for (_, value) in mount.place.iter_mut().filter(|(key, _)| key == "match") {
-        if let (Some(table), Some(regex)) = (value.as_table_mut(), other.get("regex")) {
-            table.insert("regex".to_owned(), regex.clone());
-        }
-    }
-    mount
 }

@@ -178,7 +178,7 @@ impl Supervisor {
                 self.scan();
                 next_scan = now + SCAN_PERIOD;
             }
-            self.end_replaced(now);
+            self.end_replaced(|_, until| until <= now);
             self.advance(now);
             self.publish();
             match receiver.recv_timeout(self.pause(now, next_scan)) {
@@ -214,7 +214,7 @@ impl Supervisor {
         let known = |name: &str, stamp: &ManifestStamp| {
             trusts_stamps && before.get(name).is_some_and(|app: &App| app.stamp == *stamp)
         };
-        let scanned = scan::read(&self.dir, &self.config, known);
+        let scanned = scan::read(&self.dir, &self.config, known, |name| before.contains_key(name));
         let ScanResult { same, new, mut refused } = match scanned {
             Ok(scanned) => scanned,
             Err(ScanError { why, is_passing: true }) => {
@@ -257,6 +257,7 @@ impl Supervisor {
                     }
                     Ok(next) => {
                         tracing::info!("app {name}: its manifest has changed");
+                        self.end_replaced(|of, _| of == name);
                         self.end_runs(&name, app.end());
                         app = next;
                     }
@@ -282,6 +283,7 @@ impl Supervisor {
             if !refused.iter().any(|refused| refused.name == name) {
                 tracing::info!("app {name}: removed from {}", self.dir.display());
             }
+            self.end_replaced(|of, _| of == name);
             self.end_runs(&name, app.end());
         }
         self.log_rejected(refused);
@@ -325,7 +327,9 @@ impl Supervisor {
     fn advance(&mut self, now: Instant) {
         for (name, app) in &mut self.apps {
             // A new run waits for the end of the last one, because it may have files of its own.
-            if app.is_due(now) && !self.stopping.values().any(|stopping| stopping == name) {
+            let is_ending = self.stopping.values().any(|stopping| stopping == name)
+                || self.replaced.iter().any(|(_, replaced, _)| replaced == name);
+            if app.is_due(now) && !is_ending {
                 self.serial += 1;
                 let begun = app.begin(name, self.serial, &self.sockets, &self.events, now);
                 begun.unwrap_or_else(|why| app.fail(name, &why, now));
@@ -341,10 +345,10 @@ impl Supervisor {
         }
     }
 
-    /// Ends the versions whose time has come.
-    fn end_replaced(&mut self, now: Instant) {
-        let due: Vec<_> = self.replaced.extract_if(.., |(until, ..)| *until <= now).collect();
-        for (_, name, app) in due {
+    /// Ends replaced versions, by the names of their applications and their times.
+    fn end_replaced(&mut self, is_due: impl Fn(&str, Instant) -> bool) {
+        let due = self.replaced.extract_if(.., |(until, name, _)| is_due(name, *until));
+        for (_, name, app) in due.collect::<Vec<_>>() {
             self.end_runs(&name, app.end());
         }
     }
@@ -388,9 +392,7 @@ impl Supervisor {
         for (name, app) in std::mem::take(&mut self.apps) {
             self.end_runs(&name, app.end());
         }
-        for (_, name, app) in std::mem::take(&mut self.replaced) {
-            self.end_runs(&name, app.end());
-        }
+        self.end_replaced(|_, _| true);
         let end = Instant::now() + keeper::GRACE + STOP_MARGIN;
         while !self.stopping.is_empty() {
             match receiver.recv_timeout(end.saturating_duration_since(Instant::now())) {

@@ -108,7 +108,8 @@ impl ScanError {
     }
 }
 
-/// Scans the directory; `known` tells whether the manifest of an application is unchanged.
+/// Scans the directory; `known` tells whether the manifest of an application is unchanged, and
+/// `is_deployed` whether it is deployed: new ones have the room that those leave.
 ///
 /// # Errors
 /// The directory cannot be read or trusted.
@@ -116,6 +117,7 @@ pub(super) fn read(
     dir: &Path,
     config: &Config,
     known: impl Fn(&str, &ManifestStamp) -> bool,
+    is_deployed: impl Fn(&str) -> bool,
 ) -> Result<ScanResult, ScanError> {
     let error = |e: Errno| ScanError::from(e).of(format_args!("{}: ", dir.display()));
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -130,6 +132,7 @@ pub(super) fn read(
         }
     }
     names.sort();
+    let mut room = APPS_MAX.saturating_sub(names.iter().filter(|name| is_deployed(name)).count());
     let mut scanned = ScanResult::default();
     for name in names {
         let (why, keep) = match open_manifest(&opened, &name) {
@@ -138,11 +141,12 @@ pub(super) fn read(
                 scanned.same.push(name);
                 continue;
             }
-            Ok(Some(_)) if scanned.same.len() + scanned.new.len() >= APPS_MAX => {
+            Ok(Some(_)) if room == 0 && !is_deployed(&name) => {
                 (format!("there are more than {APPS_MAX} applications"), false)
             }
             Ok(Some((file, stamp))) => match parse_manifest(file, &dir.join(&name), config) {
                 Ok(manifest) => {
+                    room -= usize::from(!is_deployed(&name));
                     let dir = dir.join(&name);
                     scanned.new.push(FoundApp { name, stamp, dir, manifest });
                     continue;

@@ -9,31 +9,35 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use bytes::{Buf, Bytes};
+use http::StatusCode;
 use http_body::{Body, Frame, SizeHint};
 
 /// The error of a body made outside of the server.
 pub type BoxError = Box<dyn Error + Send + Sync>;
 
-/// The error of a body that an upstream did not send whole. The response is 502 if none of it was
-/// sent (RFC 9110 section 15.6.3).
+/// The error of a body that an upstream did not send whole.
 #[derive(Debug)]
-pub(crate) struct TruncatedError(Cow<'static, str>);
+pub(crate) struct TruncatedError {
+    why: Cow<'static, str>,
+    /// Status of the response if none of it was sent (RFC 9110 sections 15.6.3 and 15.6.5).
+    pub(crate) status: StatusCode,
+}
 
 impl TruncatedError {
-    pub(crate) fn new(why: impl Into<Cow<'static, str>>) -> TruncatedError {
-        TruncatedError(why.into())
+    pub(crate) fn new(why: impl Into<Cow<'static, str>>, status: StatusCode) -> TruncatedError {
+        TruncatedError { why: why.into(), status }
     }
 }
 
 impl Default for TruncatedError {
     fn default() -> TruncatedError {
-        TruncatedError::new("the upstream's response is truncated")
+        TruncatedError::new("the upstream's response is truncated", StatusCode::BAD_GATEWAY)
     }
 }
 
 impl fmt::Display for TruncatedError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(&self.why)
     }
 }
 

@@ -101,6 +101,9 @@ pub(super) enum Phase {
 struct PendingUpgrade {
     upgrade: Option<Upgrade>,
     replies: Vec<Reply>,
+    /// The senders of commands to upgrade that arrived during the upgrade: the new process may have
+    /// read files that they have changed since.
+    next: Vec<Reply>,
     /// `true`: SIGHUP or a command to reload arrived during the upgrade, so a reload follows it.
     reload: bool,
     /// The senders of commands to reload.
@@ -153,7 +156,10 @@ impl Process<'_> {
                         pending.reload = true;
                         pending.reload_replies.push(reply);
                     }
-                    Request::Upgrade(reply) => pending.replies.push(reply),
+                    Request::Upgrade(reply) => {
+                        tracing::info!("a command to upgrade waits for the upgrade");
+                        pending.next.push(reply);
+                    }
                 },
                 () = passed(self.drains_at) => self.drain(),
                 () = changed(&mut watcher, &self.reload), if is_free => {
@@ -259,7 +265,8 @@ impl Process<'_> {
         outcome: Result<u32, Vec<String>>,
         pending: PendingUpgrade,
     ) -> PendingUpgrade {
-        let PendingUpgrade { replies, reload, reload_replies, because_of_names, .. } = pending;
+        let PendingUpgrade { replies, next, reload, reload_replies, because_of_names, .. } =
+            pending;
         let new = match outcome {
             Ok(new) => new,
             Err(problems) => {
@@ -269,6 +276,11 @@ impl Process<'_> {
                 }
                 match self.phase {
                     Phase::Stopping => self.withdraw(),
+                    _ if !next.is_empty() => {
+                        // It reads the configuration, too.
+                        answer(reload_replies, &Ok("an upgrade follows: see the log".to_owned()));
+                        return self.upgrade(next, false);
+                    }
                     _ if reload => return self.reload(reload_replies).await,
                     _ => {}
                 }
@@ -303,6 +315,8 @@ impl Process<'_> {
         let this = std::process::id();
         let text = format!("upgraded: process {new} serves, process {this} drains");
         answer_upgrade(replies, &Ok(text));
+        let text = format!("process {new} serves since another upgrade: run the command again");
+        answer(next, &Err(vec![text]));
         answer(reload_replies, &Ok(format!("process {new} serves now, and reloads: see its log")));
         PendingUpgrade::default()
     }

@@ -21,6 +21,7 @@ use super::protocols::Protocols;
 use crate::config::{Config, Listen};
 use crate::metrics::LimitKind;
 use crate::pipeline::worker::{ConnectionSlot, ListenerAddress, WorkerThread};
+use crate::rt::First;
 use crate::serve::{h3, secure};
 use crate::sys;
 use crate::transport::quic::{
@@ -257,6 +258,7 @@ impl QuicEndpoints {
         let admit = self.admit(ListenerAddress::new(&configured, Some(port)));
         let begin = self.begin();
         let (lease, is_leaving) = (self.lease.clone(), Rc::clone(&self.is_leaving));
+        let serving = self.serving.clone();
         spawn_local(async move {
             let _lease = lease;
             if let Some(previous) = previous
@@ -268,7 +270,10 @@ impl QuicEndpoints {
             if outcome.is_ok() && is_leaving.get() {
                 // Other endpoints may have connections, and until those have ended no other
                 // process reads this socket.
-                outcome = endpoint.refuse().await;
+                let refusal = crate::rt::race(endpoint.refuse(), serving.closed()).await;
+                if let First::A(failed) = refusal {
+                    outcome = failed;
+                }
             }
             if let Err(e) = outcome {
                 tracing::error!("HTTP/3 on {configured} has failed: {e}");
@@ -340,7 +345,7 @@ impl QuicEndpoints {
     }
 
     /// Accepts no more connections. The open ones are served to their end, and new ones are
-    /// refused until the worker ends.
+    /// refused until those of all workers have ended.
     pub(super) fn close_all(&mut self) {
         (self.lease, self.accepts) = (None, None);
         self.is_leaving.set(true);

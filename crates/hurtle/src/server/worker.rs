@@ -135,8 +135,10 @@ async fn drain(
             // This worker reads UDP sockets that nobody else reads as long as there are some.
             accepting.all_quic_ended().await;
         };
-        if rt::timeout(drain, finished).await.is_none() {
-            tracing::warn!("{} connections cut after the drain time", thread.open.get());
+        let is_whole = rt::timeout(drain, finished).await.is_some();
+        let cut = thread.open.get();
+        if !is_whole && cut > 0 {
+            tracing::warn!("{cut} connections cut after the drain time");
         }
     };
     tokio::select! { _ = ended => {}, () = drained => {} }

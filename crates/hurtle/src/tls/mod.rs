@@ -45,6 +45,9 @@ pub use site_config::{HTTP2, HTTP3};
 pub use tickets::TicketKeys;
 pub use upstream::{UpstreamConfig, UpstreamConfigs, describe_failure};
 
+/// Time after which rejected files are tried again.
+const REJECTED_RETRY_SECS: u64 = 10;
+
 /// Time to the next attempt after a failed renewal of a local certificate.
 const RENEWAL_RETRY_SECS: u64 = 60 * 60;
 
@@ -96,11 +99,22 @@ struct Files {
     loaded: Option<SiteConfig>,
     /// Stamps of the files that were loaded or rejected last.
     seen: Vec<Option<FileStamp>>,
+    /// The files that were rejected last; `None`: those in use are the last ones.
+    rejected: Option<Rejected>,
     /// Stamps of files that failed to load once: another file may be about to change.
     suspect: Option<Vec<Option<FileStamp>>>,
     renewal: Renewal,
     /// Warnings about expired revocation lists that are in the log.
     expired_lists: Vec<String>,
+}
+
+/// Files that are not used.
+#[derive(Debug)]
+struct Rejected {
+    why: String,
+    /// Time at which they are tried again, in seconds since 1970: the new certificate may be valid
+    /// by then, or the previous one invalid.
+    retry: u64,
 }
 
 /// State of the renewal of a local certificate.
@@ -296,6 +310,7 @@ impl Entry {
         let mut files = Files {
             loaded,
             seen,
+            rejected: None,
             suspect: None,
             renewal: Renewal::default(),
             expired_lists: Vec::new(),
@@ -309,7 +324,9 @@ impl Entry {
         let Some(tls) = &self.site.tls else { return };
         let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
         let stamps = stamps(tls);
-        if stamps == files.seen {
+        let now = UnixTime::now().as_secs();
+        let is_retried = files.rejected.as_ref().is_some_and(|rejected| rejected.retry <= now);
+        if stamps == files.seen && !is_retried {
             return files.warn_of_expired_lists(&self.name);
         }
         match self.replacement(tls, files.loaded.as_ref()) {
@@ -323,20 +340,28 @@ impl Entry {
                     suspect: None,
                     renewal: Renewal::default(),
                     expired_lists: Vec::new(),
+                    rejected: None,
                 };
                 files.warn_of_expired_lists(&self.name);
             }
             // Certificate and key are two files, which change one after the other.
-            Err(_) if files.suspect.as_ref() != Some(&stamps) => files.suspect = Some(stamps),
-            Err(e) => {
-                tracing::error!("{}: {e}; what was loaded before stays in use", self.name);
+            Err(_) if stamps != files.seen && files.suspect.as_ref() != Some(&stamps) => {
+                files.suspect = Some(stamps);
+            }
+            Err(why) => {
+                let is_known = files.rejected.as_ref().is_some_and(|known| known.why == why);
+                if stamps != files.seen || !is_known {
+                    tracing::error!("{}: {why}; what was loaded before stays in use", self.name);
+                }
+                files.rejected = Some(Rejected { why, retry: now + REJECTED_RETRY_SECS });
                 files.seen = stamps;
                 files.renewal.is_lost = true;
             }
         }
     }
 
-    /// Loads the changed files. A warning is an error here, unless the previous files had one.
+    /// Loads the changed files. It is an error that clients would reject the new certificate where
+    /// they accept the previous one: now, or for a name.
     fn replacement(
         &self,
         tls: &config::Tls,
@@ -344,11 +369,14 @@ impl Entry {
     ) -> Result<SiteConfig, String> {
         let loaded =
             SiteConfig::load(&self.name, &self.site, tls, previous, self.automatic.as_ref())?;
+        let Some(previous) = previous else { return Ok(loaded) };
+        let loss = |hosts: &[HostName]| {
+            let is_accepted = previous.warnings(hosts).is_empty();
+            loaded.warnings(hosts).into_iter().next().filter(|_| is_accepted)
+        };
         let names = names(&self.site, tls);
-        match (loaded.warnings(&names).into_iter().next(), previous) {
-            (Some(warning), Some(previous)) if previous.warnings(&names).is_empty() => Err(warning),
-            _ => Ok(loaded),
-        }
+        let of_names = || names.iter().find_map(|name| loss(std::slice::from_ref(name)));
+        loss(&[]).or_else(of_names).map_or(Ok(loaded), Err)
     }
 
     fn snapshot(&self, automatic: &Automatic) -> Vec<CertificateSnapshot> {

@@ -168,4 +168,26 @@ pub(super) const CONDITION_ROWS: &[Row] = &[
         site: "respond /x 400 \"Bad request\"\nrespond else",
         requests: &["GET /x", "GET /y"],
     },
+    Row {
+        sentence: "fields of requests that are set and taken back",
+        site: "request_header X-Own-A a\nreverse_proxy /one/* {upstream} {\nheader_up -X-Own-A\n}\nreverse_proxy {upstream} {\n\
+               header_up X-Own-B b\nheader_up -X-Own-B\nheader_up Host {host}\n}",
+        requests: &["GET /one/x", "GET /two", "GET /two X-Own-B=c", "GET /two Host=site.test:81"],
+    },
+    Row {
+        sentence: "fields by path and method, beside a rewrite in a block",
+        site: "@a {\npath /api/*\nmethod GET\n}\nheader @a X-Seen api\nhandle /legacy/* {\nrewrite * /new{uri}\n\
+               reverse_proxy {upstream}\n}\nreverse_proxy {upstream}",
+        requests: &["GET /api/x", "POST /api/x", "GET /legacy/x"],
+    },
+    Row {
+        sentence: "a redirect of a block to a directory",
+        site: "handle /old/* {\nredir /new/ 301\n}\nhandle {\nrespond else\n}",
+        requests: &["GET /old/x", "GET /x", "GET /"],
+    },
+    Row {
+        sentence: "a page for a server that cannot decide",
+        site: "forward_auth 127.0.0.1:1 {\nuri /verify\n}\nrespond ok\nhandle_errors 502 {\nrespond \"no login now\" 502\n}",
+        requests: &["GET /", "GET /x"],
+    },
 ];

@@ -192,7 +192,6 @@ fn what_guards_is_translated() {
     assert!(faults.is_empty(), "\n{}\n", faults.join("\n"));
 }
 
-/// What Caddy does otherwise is in a comment.
 #[test]
 fn an_answer_beside_pages_of_errors_has_a_comment() {
     let text = ":80 {\nroot * /srv\nrespond /private/* \"members only\" 403\nhandle_errors {\nrewrite * /{err.status_code}.html\nfile_server\n}\nfile_server\n}";

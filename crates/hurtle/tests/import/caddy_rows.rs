@@ -390,22 +390,6 @@ respond none",
         requests: &["GET /a/x?y=z", "GET /a/x", "GET /b/x?y=z", "GET /c/x?y=z", "GET /d"],
     },
     Row {
-        sentence: "fields of requests that are set and taken back",
-        site: "request_header X-Own-A a\nreverse_proxy /one/* {upstream} {\nheader_up -X-Own-A\n}\nreverse_proxy {upstream} {\n\
-               header_up X-Own-B b\nheader_up -X-Own-B\nheader_up Host {host}\n}",
-        requests: &["GET /one/x", "GET /two", "GET /two X-Own-B=c", "GET /two Host=site.test:81"],
-    },
-    Row {
-        sentence: "a redirect of a block to a directory",
-        site: "handle /old/* {\nredir /new/ 301\n}\nhandle {\nrespond else\n}",
-        requests: &["GET /old/x", "GET /x", "GET /"],
-    },
-    Row {
-        sentence: "a page for a server that cannot decide",
-        site: "forward_auth 127.0.0.1:1 {\nuri /verify\n}\nrespond ok\nhandle_errors 502 {\nrespond \"no login now\" 502\n}",
-        requests: &["GET /", "GET /x"],
-    },
-    Row {
         sentence: "a rewrite",
         site: "root * {root}\n@old path_regexp old ^/old/(.*)$\nrewrite @old /docs/{re.old.1}\nfile_server",
         requests: &["GET /old/guide.txt", "GET /old/none", "GET /a.txt"],

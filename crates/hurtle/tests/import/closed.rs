@@ -58,22 +58,6 @@ const ROWS: &[(&str, &str)] = &[
     ("a file for nobody", "location / {} location = /a.txt { deny all; }"),
     ("an index for nobody", "location = /index.html { deny all; }"),
     ("an index of a directory for nobody", "location /dir/index.html { deny all; }"),
-    (
-        "a condition on the path of an index",
-        "if ($uri ~ ^/dir/index\\.html$) { return 403; } location / {}",
-    ),
-    (
-        "a condition of an index",
-        "location / {} location = /index.html { if ($remote_addr != 192.0.2.1) { return 403; } }",
-    ),
-    (
-        "a condition on pages of a directory",
-        "location / {} location /dir/ { if ($uri ~ \\.html$) { return 403; } }",
-    ),
-    (
-        "a condition of names that begin alike",
-        "location / {} location /about { if ($remote_addr != 192.0.2.1) { return 403; } }",
-    ),
     ("pages of a directory for nobody", "location / {} location ~ ^/dir/.*\\.html$ { deny all; }"),
     ("pages of one of two directories", "location / {} location ~ ^/(x|dir)/.*html$ { PASSWORD }"),
     ("a directory for nobody", "location / {} location ~ ^/dir/ { deny all; }"),

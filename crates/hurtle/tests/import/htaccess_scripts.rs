@@ -50,8 +50,14 @@ const PARAMETER: &str = "RewriteEngine On\nRewriteBase /\nRewriteRule ^feed\\.xm
 /// A sentence, a file, and requests whose answers are compared.
 const ROWS: &[(&str, &str, &[&str])] = &[
     (
+        "no scripts of a directory, and of some endings",
+        "RewriteEngine On\nRewriteRule ^docs/[^/]+\\.php$ - [F,L]\nRewriteRule ^docs/.*\\.(?:php[1-7]?|phtml?)\\.?$ - [NC,F]\n",
+        &["GET /docs/x.php", "GET /docs/X.PHP", "GET /docs/", "GET /docs/guide.txt", "GET /x.php"],
+    ),
+    (
         "no scripts beneath a directory",
-        "RewriteEngine On\nRewriteRule ^docs/.*\\.php$ - [F]\n",
+        "RewriteEngine On\nRewriteCond %{HTTP_USER_AGENT} ^$ [OR]\nRewriteCond %{REQUEST_METHOD} ^GET$\n\
+         RewriteRule ^docs/.*\\.php$ - [F]\n",
         &[
             "GET /docs/x.php",
             "GET /docs/index.php",

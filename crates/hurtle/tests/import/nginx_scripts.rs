@@ -48,6 +48,14 @@ const ROWS: &[Row] = &[
         ],
     },
     Row {
+        sentence: "a condition on scripts beneath a directory",
+        server: "index index.php index.html;
+            if ($uri ~* ^/docs/.*\\.php$) { return 403; }
+            location / { try_files $uri $uri/ /index.php?$args; }
+            location ~ \\.php$ { {php} }",
+        requests: &["GET /docs/x.php", "GET /docs/", "GET /docs/guide.txt", "GET /x.php", "GET /post"],
+    },
+    Row {
         sentence: "a condition of files, which is not for scripts",
         server: "index index.php;
             location / {

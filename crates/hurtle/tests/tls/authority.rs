@@ -59,6 +59,13 @@ impl Authority {
         })
     }
 
+    /// Like `issue`, valid from this time on.
+    #[allow(dead_code)]
+    pub(crate) fn issue_from(&self, name: &str, from: SystemTime) -> Pair {
+        let change = |params: &mut CertificateParams| params.not_before = from.into();
+        self.sign(name, &KeyPair::generate().unwrap(), change)
+    }
+
     /// Like `issue`, with this many days until the expiry.
     #[allow(dead_code)]
     pub(crate) fn issue_for_days(&self, name: &str, days: u64) -> Pair {

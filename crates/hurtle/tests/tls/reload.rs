@@ -4,6 +4,7 @@ use std::fs;
 use std::io::Write as _;
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
+use std::time::{Duration, SystemTime};
 
 use rustix::process::{Signal, geteuid};
 
@@ -21,6 +22,11 @@ struct Running {
 impl Running {
     /// Starts a server with this certificate for `a.test`.
     fn with(issue: impl FnOnce(&Authority) -> Pair) -> Running {
+        Running::of("\"a.test\"", issue)
+    }
+
+    /// Starts a server with a certificate for a site of these `hosts`, in TOML.
+    fn of(hosts: &str, issue: impl FnOnce(&Authority) -> Pair) -> Running {
         let (dir, authority) = (Dir::new(&[("a.txt", "hello\n")]), Authority::new("the test's"));
         issue(&authority).write(&dir, "a");
         if geteuid().is_root() {
@@ -28,7 +34,7 @@ impl Running {
             let key = dir.path("../a.key");
             fs::set_permissions(key, fs::Permissions::from_mode(0o644)).unwrap();
         }
-        let child = start(&dir);
+        let child = Child::start(hurtle().arg("--config").arg(config_of(&dir, hosts)));
         Running { child, dir, authority }
     }
 
@@ -50,16 +56,16 @@ impl Running {
     }
 }
 
-fn start(dir: &Dir) -> Child {
-    Child::start(hurtle().arg("--config").arg(config(dir)))
+fn config(dir: &Dir) -> std::path::PathBuf {
+    config_of(dir, "\"a.test\"")
 }
 
-fn config(dir: &Dir) -> std::path::PathBuf {
+fn config_of(dir: &Dir, hosts: &str) -> std::path::PathBuf {
     let user = if geteuid().is_root() { "user = \"nobody\"\n" } else { "" };
     let path = dir.path("../tls.toml");
     let root = dir.root();
     let text = format!(
-        "listen_tls = \"127.0.0.1:0\"\nworkers = 1\n{user}[[site]]\nhosts = \"a.test\"\n\
+        "listen_tls = \"127.0.0.1:0\"\nworkers = 1\n{user}[[site]]\nhosts = {hosts}\n\
          [site.tls]\ncertificate = \"a.pem\"\nkey = \"a.key\"\n[[site.mount]]\nfiles = {root:?}\n"
     );
     fs::write(&path, text).unwrap();
@@ -109,6 +115,39 @@ fn unusable_files_are_not_loaded_and_the_log_gives_the_reason() {
     let before = running.shown();
     authority.issue("a.test").write(dir, "a");
     eventually("a valid certificate is loaded", || running.shown() != before);
+}
+
+/// Regression: it was never loaded.
+#[test]
+fn a_certificate_that_is_not_valid_yet_is_loaded_once_it_is() {
+    let running = Running::with(|authority| authority.issue("a.test"));
+    let before = running.shown();
+    let from = SystemTime::now() + Duration::from_secs(4);
+    let new = running.authority.issue_from("a.test", from);
+    new.write(&running.dir, "a");
+    eventually("the new certificate is in use", || running.shown() != before);
+    assert_eq!(running.shown(), new.der().0[0].to_vec());
+}
+
+/// Regression: one that clients warn of was replaced by any other.
+#[test]
+fn a_certificate_for_some_of_the_names_is_not_replaced_by_a_worse_one() {
+    let hosts = "[\"a.test\", \"www.a.test\"]";
+    let running = Running::of(hosts, |authority| authority.issue("a.test"));
+    let (dir, authority) = (&running.dir, &running.authority);
+    running.stays_with(
+        "expired",
+        || drop(authority.issue_expired("a.test").write(dir, "a")),
+        "expired on 01 Jan 2020; renew it",
+    );
+    running.stays_with(
+        "for the other name alone",
+        || drop(authority.issue("www.a.test").write(dir, "a")),
+        "is not for a.test; get one that names it",
+    );
+    let before = running.shown();
+    authority.issue("a.test").write(dir, "a");
+    eventually("one as before is loaded", || running.shown() != before);
 }
 
 #[test]

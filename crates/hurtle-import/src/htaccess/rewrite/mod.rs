@@ -6,6 +6,7 @@
 //! without a file. `results` refuses rewrites with results that other rules are for.
 
 mod condition;
+mod fields;
 mod front;
 mod matching;
 mod redirect;

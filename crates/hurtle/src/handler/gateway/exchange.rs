@@ -262,10 +262,13 @@ impl Sink {
                 let is_short = !self.silent.load(Relaxed) && self.left.is_some_and(|left| left > 0);
                 let end = match done {
                     Ok(()) if is_short => {
-                        Err(TruncatedError::new("it is shorter than its Content-Length").into())
+                        let why = "it is shorter than its Content-Length";
+                        Err(TruncatedError::new(why, StatusCode::BAD_GATEWAY).into())
                     }
                     Ok(()) => Ok(None),
-                    Err(error) => Err(TruncatedError::new(error.to_string()).into()),
+                    Err(error) => {
+                        Err(TruncatedError::new(error.to_string(), error.status()).into())
+                    }
                 };
                 self.spool.end(end);
             }

@@ -134,6 +134,9 @@ impl Peer {
         within_ms: u64,
     ) -> Result<Rc<Shared>, UpstreamError> {
         let now = || self.multiplexer.now(self.addresses.generation());
+        while self.multiplexer.is_connecting.get() && now().is_none() {
+            self.multiplexer.changed.wait(None).await;
+        }
         if let Some(shared) = now() {
             return Ok(shared);
         }

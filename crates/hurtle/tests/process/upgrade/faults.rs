@@ -116,6 +116,37 @@ fn a_command_to_reload_waits_for_an_upgrade_that_a_signal_began() {
     }
 }
 
+/// Regression: it succeeded with the process of the upgrade before, which may be the old program.
+#[test]
+fn a_command_to_upgrade_waits_for_an_upgrade_that_a_signal_began() {
+    let mut server = Upgraded::start(SITE);
+    let ((), new) = server.begin_waiting_after(|server| server.child.signal(Signal::USR2));
+    let command = server.command("upgrade").spawn().unwrap();
+    let waits = "a command to upgrade waits";
+    eventually("the command waits", || server.child.stderr().contains(waits));
+    server.dir.write("../go", "");
+    let output = command.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+    let expected = format!("process {} serves since another upgrade", new.as_raw_nonzero());
+    assert!(said(&output).contains(&expected), "{}", said(&output));
+    server.expect_service();
+}
+
+#[test]
+fn a_command_to_upgrade_follows_an_upgrade_that_fails() {
+    let mut server = Upgraded::start(SITE);
+    let ((), new) = server.begin_waiting_after(|server| server.child.signal(Signal::USR2));
+    let command = server.command("upgrade").spawn().unwrap();
+    let waits = "a command to upgrade waits";
+    eventually("the command waits", || server.child.stderr().contains(waits));
+    server.install_hurtle();
+    kill_process(new, Signal::KILL).unwrap();
+    let output = command.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    server.note(&output);
+    server.expect_service();
+}
+
 #[test]
 fn a_stop_during_an_upgrade_ends_both() {
     let mut server = Upgraded::start(SITE);

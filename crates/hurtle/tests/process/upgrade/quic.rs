@@ -1,5 +1,8 @@
 //! HTTP/3 over an upgrade: downloads go on in the process before, then the new process serves.
 
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+
 use bytes::{Buf as _, Bytes};
 use quinn::ConnectionError;
 
@@ -34,6 +37,12 @@ fn a_download_over_http3_goes_on_and_then_the_new_process_serves() {
         let mut exchange = ask(&mut client, "GET", "/large.bin", Bytes::new()).await;
         assert_eq!(exchange.recv_response().await.unwrap().status().as_u16(), 200);
 
+        let mut over_tcp = TcpStream::connect(server.child.address()).unwrap();
+        let request = b"GET /large.bin HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
+        over_tcp.write_all(request).unwrap();
+        let mut status = [0; 12];
+        over_tcp.read_exact(&mut status).unwrap();
+        assert_eq!(&status, b"HTTP/1.1 200");
         server.upgrade();
         server.expect_service();
         // The kernel selects the worker by the port of the client.
@@ -48,8 +57,19 @@ fn a_download_over_http3_goes_on_and_then_the_new_process_serves() {
         assert_eq!(received, large.len());
         drop(exchange);
         connection.closed().await;
-        assert_eq!(server.child.wait_for_process().code(), Some(0));
-        let connection = connect().await.unwrap();
+        // Although one over TCP goes on in the process before.
+        let connection = loop {
+            match connect().await {
+                Ok(connection) => break connection,
+                Err(refused) => {
+                    assert!(matches!(refused, ConnectionError::ConnectionClosed(_)), "{refused}");
+                }
+            }
+        };
         assert_eq!(get(&mut begin(connection).await, "/a.txt").await.text(), "text");
+        let mut rest = Vec::new();
+        over_tcp.read_to_end(&mut rest).unwrap();
+        assert!(rest.len() > large.len());
+        assert_eq!(server.child.wait_for_process().code(), Some(0));
     });
 }

@@ -55,6 +55,7 @@ pub(super) fn selected(
             let len = kept.len();
             match range::select(ranges, len) {
                 Selection::One(range) => {
+                    let mut lines = keep::of_whole(&lines);
                     let text = format!("bytes {}-{}/{len}", range.start, range.end - 1);
                     field(&mut lines, "Content-Range", text.as_bytes());
                     length(&mut lines, range.end - range.start);
