@@ -1,6 +1,8 @@
 //! Finds conditions on request fields that authentication sets. The route is chosen before a
 //! request is authenticated, so such a condition sees what the client sends.
 
+use http::HeaderName;
+
 use super::auth::Auth;
 use super::matcher::Matcher;
 use super::types::{Config, Site};
@@ -35,7 +37,7 @@ fn decided_fields_of(site: &Site, number: usize) -> Vec<String> {
 fn decided(auth: &Auth) -> Vec<&str> {
     match auth {
         Auth::None | Auth::Basic(_) => Vec::new(),
-        Auth::Forward(forward) => forward.copy_headers.iter().map(|name| name.as_str()).collect(),
+        Auth::Forward(forward) => forward.copy_headers.iter().map(HeaderName::as_str).collect(),
         Auth::Jwt(jwt) => jwt.rules.claims.iter().map(|(_, name)| name.as_str()).collect(),
     }
 }

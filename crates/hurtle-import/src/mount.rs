@@ -121,7 +121,7 @@ impl Mount {
         })
     }
 
-    /// The same for paths of the expression of another matcher.
+    /// This mount for the paths of the expression of another matcher.
     pub(super) fn at_regex(&self, other: &Value) -> Mount {
         let mut mount = self.clone();
         for (_, value) in mount.place.iter_mut().filter(|(key, _)| key == "match") {
