@@ -24,25 +24,24 @@ impl Mounts<'_, '_> {
                 continue;
             }
             let others = self.site.mounts.iter().filter(|mount| mount.is_prefix());
-            let Some(asked) = others.filter_map(|mount| page_of(own, mount)).next() else {
-                continue;
-            };
-            let Asked { page, path, directories } = asked;
-            match directories {
-                Some(directories) => {
-                    let text = format!(
-                        "GET {path} and the directories beneath it are closed as their scripts; nginx answers those without \
-                         {page} otherwise"
-                    );
-                    report.remark(d, &text);
-                    closings.push((own.clone(), own.at_regex(&directories)));
-                }
-                None => {
+            let mut asked: Vec<Asked> = others.filter_map(|mount| page_of(own, mount)).collect();
+            // One that is refused says enough.
+            asked.sort_by_key(|asked| asked.directories.as_ref().map(Value::to_string));
+            asked.dedup_by(|one, other| one.directories == other.directories);
+            for Asked { page, path, directories } in asked {
+                let Some(directories) = directories else {
                     let why = format!(
                         "nginx asks it for {page}, too, which answers GET {path}: write a condition that is for {path}"
                     );
                     report.refuse(d, why);
-                }
+                    break;
+                };
+                let text = format!(
+                    "GET {path} and the directories beneath it are closed as their scripts; nginx answers those without \
+                     {page} otherwise"
+                );
+                report.remark(d, &text);
+                closings.push((own.clone(), own.at_regex(&directories)));
             }
         }
         for (own, closing) in closings {

@@ -87,10 +87,7 @@ impl Expression {
         let (before, name) = self.0.text().rsplit_once('/')?;
         let (_, page) = page.rsplit_once('/')?;
         let of_name = PathRegex::new(&format!("^(?:{name})")).ok()?;
-        let rest = match name.strip_prefix(".*") {
-            Some(_) => "(?:.*/)?$",
-            None => "$",
-        };
+        let rest = if stays_in_directory(name) { "$" } else { "(?:.*/)?$" };
         let is_closed = |text: &str| text.matches('(').count() == text.matches(')').count();
         let is_known = name.ends_with('$') && of_name.is_in(page.as_bytes());
         let regex = format!("{before}/{rest}");
@@ -108,17 +105,33 @@ impl Expression {
     pub(super) fn closing(&self, page: &str) -> Option<Value> {
         self.directories_of(page).or_else(|| {
             let (directory, _) = page.rsplit_once('/')?;
-            let text = self.0.text().replace("\\-", "-").replace("\\/", "/");
-            let (_, rest) = text.split_once(&format!("{}/", directory.trim_start_matches('/')))?;
-            let is_deep = [".*", ".+", "(.*", "(.+"].iter().any(|any| rest.starts_with(any));
-            let deeper = if is_deep { "(?:.*/)?" } else { "" };
-            let case = if self.0.text().starts_with("(?i)") { "(?i)" } else { "" };
-            let begin = if self.0.text()[case.len()..].starts_with('^') { "^" } else { "" };
-            let regex = format!("{case}{begin}{directory}/{deeper}$");
+            let (case, text) = match self.0.text().strip_prefix("(?i)") {
+                Some(text) => ("(?i)", text),
+                None => ("", self.0.text()),
+            };
+            let text = text.replace("\\-", "-").replace("\\/", "/");
+            let rest = text.strip_prefix('^')?.strip_prefix(directory)?.strip_prefix('/')?;
+            // It is for names in this one directory, and beneath it.
+            if regex::has_choice(&text) || rest.replace(NAME, "").contains('/') {
+                return None;
+            }
+            let deeper = if stays_in_directory(rest) { "" } else { "(?:.*/)?" };
+            let regex = format!("{case}^{directory}/{deeper}$");
             let matcher = toml::Table::from_iter([("regex".to_owned(), Value::from(regex))]);
             Some(Value::from(matcher))
         })
     }
+}
+
+/// The characters of names.
+const NAME: &str = "[^/]";
+
+/// Returns whether an expression of a name is known to match no slash.
+fn stays_in_directory(name: &str) -> bool {
+    let rest = [NAME, r"\.", r"\w", r"\d", r"\-"]
+        .iter()
+        .fold(name.to_owned(), |rest, known| rest.replace(known, ""));
+    rest.chars().all(|c| c.is_ascii_alphanumeric() || "_-+*?$(){}:|,".contains(c))
 }
 
 /// The directories whose names are written in an expression.

@@ -39,7 +39,7 @@ pub(super) fn has_scripts(text: &str) -> bool {
 }
 
 /// `true` if an expression has alternatives outside of groups.
-fn has_choice(text: &str) -> bool {
+pub(super) fn has_choice(text: &str) -> bool {
     // Names within classes have brackets of their own.
     if text.contains("[:") {
         return text.contains('|');

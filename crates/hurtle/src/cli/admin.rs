@@ -11,7 +11,7 @@ use super::{ConfigProblems, FileArgs};
 use crate::config::written_admin;
 
 /// Time limit of a command.
-const TIME_MAX: Duration = Duration::from_secs(60);
+const TIME_MAX: Duration = Duration::from_secs(90);
 
 /// Selects a running server.
 #[derive(Debug, Args)]

@@ -277,9 +277,13 @@ impl Process<'_> {
                 match self.phase {
                     Phase::Stopping => self.withdraw(),
                     _ if !next.is_empty() => {
-                        // It reads the configuration, too.
-                        answer(reload_replies, &Ok("an upgrade follows: see the log".to_owned()));
-                        return self.upgrade(next, false);
+                        let following = self.upgrade(next, false);
+                        if following.upgrade.is_some() {
+                            return PendingUpgrade { reload, reload_replies, ..following };
+                        }
+                        if reload {
+                            return self.reload(reload_replies).await;
+                        }
                     }
                     _ if reload => return self.reload(reload_replies).await,
                     _ => {}

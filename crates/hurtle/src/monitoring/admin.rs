@@ -43,7 +43,8 @@ const RELOAD_TIME_MAX: Duration = Duration::from_secs(30);
 pub(crate) const READY_TIME_MAX: Duration = Duration::from_secs(30);
 
 /// Longest wait for an upgrade.
-const UPGRADE_TIME_MAX: Duration = READY_TIME_MAX.saturating_add(command::TIME_MAX);
+const UPGRADE_TIME_MAX: Duration =
+    READY_TIME_MAX.saturating_mul(2).saturating_add(command::TIME_MAX);
 
 /// The methods of the commands.
 const ALLOW: &str = "GET, POST, PURGE";

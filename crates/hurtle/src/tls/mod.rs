@@ -325,7 +325,9 @@ impl Entry {
         let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
         let stamps = stamps(tls);
         let now = UnixTime::now().as_secs();
-        let is_retried = files.rejected.as_ref().is_some_and(|rejected| rejected.retry <= now);
+        // A later time was set before the clock was set back.
+        let is_due = |retry: u64| retry <= now || retry > now + REJECTED_RETRY_SECS;
+        let is_retried = files.rejected.as_ref().is_some_and(|rejected| is_due(rejected.retry));
         if stamps == files.seen && !is_retried {
             return files.warn_of_expired_lists(&self.name);
         }

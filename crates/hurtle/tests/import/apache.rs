@@ -131,7 +131,9 @@ pub(super) fn compare(
         fs::remove_file(dir.0.join("www").join(script)).expect("it is there");
     }
     for (name, content) in *files {
-        fs::write(dir.0.join("www").join(name), content).expect("it is written");
+        let path = dir.0.join("www").join(name);
+        fs::create_dir_all(path.parent().expect("a directory")).expect("it is made");
+        fs::write(path, content).expect("it is written");
     }
     let file = dir.0.join("www/.htaccess");
     fs::write(&file, text.replace("{dir}", &dir.0.display().to_string())).expect("it is written");

@@ -16,6 +16,7 @@ pub(super) const SCRIPTS: &[(&str, &str)] = &[
     ("wp-config.php", SCRIPT),
     ("docs/index.php", SCRIPT),
     ("docs/x.php", SCRIPT),
+    ("docs/sub/index.php", SCRIPT),
     ("server.php", SERVER_SCRIPT),
 ];
 
@@ -49,6 +50,21 @@ const PARAMETER: &str = "RewriteEngine On\nRewriteBase /\nRewriteRule ^feed\\.xm
 
 /// A sentence, a file, and requests whose answers are compared.
 const ROWS: &[(&str, &str, &[&str])] = &[
+    (
+        "no scripts beneath a directory, by other expressions",
+        "RewriteEngine On\nRewriteRule ^docs/.+\\.php$ - [F]\n",
+        &["GET /docs/", "GET /docs/sub/", "GET /docs/guide.txt"],
+    ),
+    (
+        "no scripts beneath a directory, with a group",
+        "RewriteEngine On\nRewriteRule ^docs/(.*)\\.php - [F]\n",
+        &["GET /docs/", "GET /docs/sub/", "GET /docs/guide.txt"],
+    ),
+    (
+        "no scripts of a directory, but those beneath it",
+        "RewriteEngine On\nRewriteRule ^docs/[^/]+\\.php$ - [F]\n",
+        &["GET /docs/", "GET /docs/x.php", "GET /docs/sub/", "GET /docs/sub/index.php"],
+    ),
     (
         "no scripts of a directory, and of some endings",
         "RewriteEngine On\nRewriteRule ^docs/[^/]+\\.php$ - [F,L]\nRewriteRule ^docs/.*\\.(?:php[1-7]?|phtml?)\\.?$ - [NC,F]\n",
