@@ -182,7 +182,7 @@ pub(super) const CONDITION_ROWS: &[Row] = &[
     },
     Row {
         sentence: "a redirect of a block to a directory",
-        site: "handle /old/* {\nredir /new/ 301\n}\nhandle {\nrespond else\n}",
+        site: "handle /old/* {\nredir * /new/ 301\n}\nhandle {\nrespond else\n}",
         requests: &["GET /old/x", "GET /x", "GET /"],
     },
     Row {
