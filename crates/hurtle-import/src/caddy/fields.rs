@@ -210,8 +210,7 @@ fn table(values: &BTreeMap<String, String>) -> Value {
     Value::Table(values.iter().map(|(k, v)| (k.clone(), Value::from(v.as_str()))).collect())
 }
 
-/// `true` for a field that hurtle sends with this value anyway. Behind proxies it passes on what
-/// they say.
+/// `true` for a field that hurtle sends with this value anyway. Those of proxies it passes on.
 fn is_default(name: &str, value: &str, has_proxies: bool) -> bool {
     let is = |known: &str| name.eq_ignore_ascii_case(known);
     match value {

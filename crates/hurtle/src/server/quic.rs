@@ -121,8 +121,7 @@ pub(super) struct Lease {
     serving: Serving,
 }
 
-/// The process's workers that accept HTTP/3 connections, and the connections. Each holds a
-/// receiver.
+/// Each worker that accepts HTTP/3 connections, and each connection, holds a receiver of it.
 type Serving = watch::Sender<()>;
 
 impl Lease {

@@ -44,8 +44,7 @@ impl Requests {
         }
     }
 
-    /// The requests of which one is to be met: to Apache a field without a value is as one that is
-    /// not there.
+    /// The requests of which one is to be met: to Apache a field without a value is a missing one.
     ///
     /// # Errors
     /// A field is to be empty and to have a value.

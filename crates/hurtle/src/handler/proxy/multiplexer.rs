@@ -164,8 +164,7 @@ impl Peer {
         Ok(())
     }
 
-    /// Opens a connection and waits for the upstream's settings. Returns the generation of the
-    /// upstream's addresses, too.
+    /// Opens a connection and waits for the upstream's settings; returns its addresses' generation.
     async fn open(
         self: &Rc<Peer>,
         within_ms: u64,

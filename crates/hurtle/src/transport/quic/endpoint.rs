@@ -150,10 +150,7 @@ impl Endpoint {
         .await
     }
 
-    /// Refuses connections, after `run` has returned.
-    ///
-    /// # Errors
-    /// The socket fails.
+    /// Refuses connections, after `run` has returned. Ends only with an error of the socket.
     pub(crate) async fn refuse(self: &Rc<Endpoint>) -> io::Result<()> {
         poll_fn(|cx| match self.poll(cx, &mut |_| Verdict::Refuse, &mut |_, ()| {}) {
             Err(e) => Poll::Ready(Err(e)),
