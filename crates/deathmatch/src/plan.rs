@@ -72,6 +72,8 @@ pub struct Plan {
     pub upstream: Option<String>,
     /// `true` if nothing is measured unless every contender starts.
     pub needs_all: bool,
+    /// `true` if nothing is measured unless every contender takes part in slices.
+    pub needs_slices: bool,
     /// Slices go on until half the interval of each ratio is at most this share of it; for replies
     /// a second twice that.
     pub precision: f64,
@@ -291,6 +293,7 @@ impl Plan {
             turns: written.turns,
             upstream: written.upstream,
             needs_all: false,
+            needs_slices: false,
             precision: written.precision,
             budget: Duration::from_secs_f64(written.budget_s),
             files: written.file,

@@ -150,6 +150,7 @@ fn job(identity: &Identity, server: &Server, offered: Offered, streams: u32, bod
         tls: Some(Tls::new(&identity.trust, None, Protocol::Http2).unwrap()),
         over: Some(ConnectionUse::Streams(streams)),
         beside: None,
+        draw: 0,
         warm_up: Duration::ZERO,
         duration: Duration::from_millis(200),
         timeout: Duration::from_secs(20),

@@ -238,6 +238,7 @@ fn job(
         tls: Some(Tls::new(&identity.trust, None, Protocol::Http3).unwrap()),
         over: Some(over),
         beside: None,
+        draw: 0,
         warm_up: Duration::ZERO,
         duration: Duration::from_millis(200),
         timeout: Duration::from_secs(60),

@@ -291,6 +291,7 @@ fn job(target: SocketAddr, offered: Offered) -> Job {
         tls: None,
         over: None,
         beside: None,
+        draw: 0,
         warm_up: Duration::ZERO,
         duration: Duration::from_millis(100),
         timeout: Duration::from_secs(5),

@@ -233,6 +233,7 @@ fn job(target: SocketAddr, beside: Bulk) -> Job {
         tls: None,
         over: None,
         beside: Some(beside),
+        draw: 0,
         warm_up: Duration::ZERO,
         duration: Duration::from_millis(500),
         timeout: Duration::from_secs(5),

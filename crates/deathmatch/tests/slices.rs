@@ -45,6 +45,7 @@ fn job(target: SocketAddr) -> Job {
         tls: None,
         over: None,
         beside: None,
+        draw: 0,
         warm_up: Duration::ZERO,
         duration: Duration::from_millis(200),
         timeout: Duration::from_secs(10),

@@ -163,6 +163,7 @@ fn job(target: SocketAddr, offered: Offered, body: usize) -> Job {
         tls: None,
         over: None,
         beside: None,
+        draw: 0,
         warm_up: Duration::ZERO,
         duration: Duration::from_millis(200),
         timeout: Duration::from_secs(5),

@@ -5,6 +5,7 @@
 mod scripted;
 
 use std::fs;
+use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -184,6 +185,20 @@ fn a_duel_of_other_contenders_is_not_continued() {
     let output = duel(&["floor", "a=floor"], &["--resume", "--budget", "2s"]);
     assert!(output.status.success(), "{}", stderr(&output));
     assert_ne!(samples(), first, "with its own it goes on");
+    // Regression: slices of two programs made one ratio.
+    let (floor, copy) = (Path::new(DEATHMATCH).with_file_name("deathmatch-floor"), root.join("b"));
+    fs::copy(floor, &copy).unwrap();
+    let named = format!("b=floor:{}", copy.display());
+    let words = ["duel", "floor", &named, "--work", "1k:2", "--budget", "1s", "--out", "other"];
+    let words = [&words[..], &["--port", &port]].concat();
+    let output = run_in(&root, &words);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let mut program = fs::OpenOptions::new().append(true).open(&copy).unwrap();
+    program.write_all(b"\0").unwrap();
+    drop(program);
+    let output = run_in(&root, &[&words[..], &["--resume"]].concat());
+    assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+    assert!(stderr(&output).contains("was begun with another program"), "{}", stderr(&output));
 }
 
 #[test]

@@ -22,7 +22,25 @@ impl PathRegex {
     /// Parses an expression of another server's configuration. The error is the reason for which it
     /// is refused, such as look-ahead, or more than 256 KiB when compiled.
     pub fn new(text: &str) -> Result<PathRegex, String> {
-        PathRegex::parse(text).map_err(|wrong| wrong.what)
+        PathRegex::parse(&PathRegex::imported(text)).map_err(|wrong| wrong.what)
+    }
+
+    /// The expression of another server's configuration as it is written here: there `\<` and `\>`
+    /// are characters, here the begin and the end of a word.
+    pub fn imported(text: &str) -> String {
+        let mut out = String::with_capacity(text.len());
+        let mut chars = text.chars().peekable();
+        while let Some(c) = chars.next() {
+            match (c, chars.peek()) {
+                ('\\', Some('<' | '>')) => {}
+                ('\\', Some(&next)) => {
+                    chars.next();
+                    out.extend(['\\', next]);
+                }
+                _ => out.push(c),
+            }
+        }
+        out
     }
 
     pub(super) fn parse(text: &str) -> Result<PathRegex, ValueError> {

@@ -92,12 +92,13 @@ impl<'a> Mounts<'a, '_> {
     /// Adds the mounts of conditions in locations, behind those of expressions.
     pub(super) fn add_conditions(&mut self, locations: &[&Directive], report: &mut Report) {
         for (d, path) in std::mem::take(&mut self.before_finals) {
-            if self.is_final(path, locations) {
+            if self.is_final(d, path, locations) {
                 report.refuse(d, BESIDE_EXPRESSIONS);
             }
         }
+        self.conditions_on_targets(report);
         for (d, path, mut mount) in std::mem::take(&mut self.conditions) {
-            if self.is_final(path, locations) && !mount.is_exact() {
+            if !mount.is_exact() && self.is_final(d, path, locations) {
                 report.refuse(d, BESIDE_EXPRESSIONS);
                 continue;
             }
@@ -174,6 +175,9 @@ impl<'a> Mounts<'a, '_> {
         {
             return mounts;
         }
+        if Predicate::is_on_target(d, &around.scope().value_maps) {
+            self.on_targets.push(d);
+        }
         let known = (rewrites.is_none() && comes_first)
             .then(|| Predicate::of(d, &around.scope().value_maps, report));
         let Some(Predicate { any, host }) = known.flatten() else {
@@ -243,9 +247,35 @@ impl<'a> Mounts<'a, '_> {
     }
 
     /// Returns whether the location of a path is final, so that its mount precedes all conditions.
-    fn is_final(&self, path: &str, locations: &[&Directive]) -> bool {
+    /// Without expressions it is not yet: scripts may make it so.
+    fn is_final(&mut self, d: &'a Directive, path: &str, locations: &[&Directive]) -> bool {
         let is_it = |d: &&Directive| modifier(d) == Some((Modifier::Final, path));
-        !self.expressions.is_empty() && locations.iter().any(is_it)
+        let is_it = locations.iter().any(is_it);
+        if is_it && self.expressions.is_empty() {
+            self.of_finals.push(d);
+        }
+        is_it && !self.expressions.is_empty()
+    }
+
+    /// Refuses the conditions of final locations, which scripts make precede all of them.
+    pub(super) fn refuse_conditions_of_finals(&self, report: &mut Report) {
+        self.of_finals.iter().for_each(|d| report.refuse(d, BESIDE_EXPRESSIONS));
+    }
+
+    /// Refuses conditions on `$request_uri`, the path of the client, in locations to which a
+    /// rewrite leads: hurtle asks for the new path.
+    fn conditions_on_targets(&self, report: &mut Report) {
+        for (d, path, _) in &self.conditions {
+            let is_on_target = self.on_targets.iter().any(|of| std::ptr::eq(*of, *d));
+            let rule = self.rules.iter().find(|rule| rule.leads_into(path));
+            if let Some(rule) = rule.filter(|_| is_on_target) {
+                let why = format!(
+                    "`{}` changes the path before hurtle asks for it",
+                    rule.directive()
+                );
+                report.refuse(d, why);
+            }
+        }
     }
 
     /// Adds the mounts of conditions that set fields: those of their locations with other fields.
@@ -254,7 +284,7 @@ impl<'a> Mounts<'a, '_> {
         for Adorned { d, path, is_exact, any, headers } in
             std::mem::take(&mut self.adorned).into_iter().rev()
         {
-            if self.is_final(path, locations) && !is_exact {
+            if !is_exact && self.is_final(d, path, locations) {
                 report.refuse(d, BESIDE_EXPRESSIONS);
                 continue;
             }

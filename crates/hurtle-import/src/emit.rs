@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use hurtle_config::PathRegex;
 use toml::Value;
 
 use super::mount::{Keys, ServerConfig, Site};
@@ -105,13 +106,23 @@ impl Writer {
         }
     }
 
+    /// A value of a table on one line.
+    fn condition(&self, key: &str, value: &Value) -> String {
+        match value {
+            Value::String(text) if key == "regex" => {
+                self.inline(&Value::from(PathRegex::imported(text)))
+            }
+            value => self.inline(value),
+        }
+    }
+
     /// A value on one line, tables included.
     fn inline(&self, value: &Value) -> String {
         match value {
             Value::Table(table) => {
                 let pairs: Vec<String> = table
                     .iter()
-                    .map(|(key, value)| format!("{} = {}", name(key), self.inline(value)))
+                    .map(|(key, value)| format!("{} = {}", name(key), self.condition(key, value)))
                     .collect();
                 match pairs.is_empty() {
                     true => "{}".to_owned(),

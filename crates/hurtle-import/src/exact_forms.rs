@@ -6,6 +6,7 @@ use super::modifier::{Modifier, modifier};
 use super::named::EVERY_PATH;
 use super::syntax::Directive;
 use hurtle_config::PathRegex;
+use hurtle_http::semantics::media;
 
 /// Rewrites the servers of a configuration.
 pub(super) fn plain(directives: &[Directive]) -> Vec<Directive> {
@@ -37,7 +38,7 @@ fn server(block: &[Directive], root: Option<&str>) -> Vec<Directive> {
     let (mut all, mut rewrites) = (Vec::new(), Vec::new());
     for d in block {
         let Some((Modifier::Exact, path)) = modifier(d).filter(|_| d.name == "location") else {
-            all.push(d.clone());
+            all.push(of_one_file(d, block).unwrap_or_else(|| d.clone()));
             continue;
         };
         match jump(d, path).filter(|_| is_alone) {
@@ -103,6 +104,42 @@ fn words(d: &Directive) -> Vec<String> {
         None if inner.contains(['|', '(', ')']) => Vec::new(),
         None => vec![format!("/{inner}")],
     }
+}
+
+/// Directives of a location that say how a file is sent, and admit nobody.
+const OF_FILES: [&str; 10] = [
+    "access_log", "add_header", "alias", "default_type", "error_log", "etag", "expires",
+    "log_not_found", "root", "types",
+];
+
+/// The exact location in place of one for the paths that begin with the name of a file, `location
+/// /robots.txt { }`: hurtle would take the file for a directory.
+fn of_one_file(d: &Directive, block: &[Directive]) -> Option<Directive> {
+    let (Modifier::Prefix | Modifier::Final, path) = modifier(d)? else { return None };
+    let is_file = |path: &str| {
+        let name = path.rsplit('/').next().unwrap_or_default();
+        let ending = name.rsplit_once('.').filter(|(name, _)| !name.is_empty());
+        ending.is_some_and(|(_, ext)| media::of_extension(&ext.to_ascii_lowercase()).is_some())
+    };
+    // An exact location would precede them.
+    let is_taken = |other: &Directive| match modifier(other) {
+        Some((Modifier::Regex, text)) => {
+            !PathRegex::new(text).is_ok_and(|regex| !regex.is_in(path.as_bytes()))
+        }
+        _ => false,
+    };
+    let is_final = d.arg(0) == "^~";
+    let is_quiet = |d: &Directive| OF_FILES.contains(&d.name.as_str());
+    let alias = d.children().iter().find(|d| d.name == "alias");
+    let is_alone = block.iter().all(|other| modifier(other) != Some((Modifier::Exact, path)));
+    let is_one = d.name == "location"
+        && is_file(path)
+        && !path.ends_with('/')
+        && d.children().iter().all(is_quiet)
+        && alias.is_none_or(|alias| is_file(alias.arg(0)) && !alias.arg(0).ends_with('/'))
+        && (is_final || !block.iter().any(is_taken))
+        && is_alone;
+    is_one.then(|| Directive { args: vec!["=".to_owned(), path.to_owned()], ..d.clone() })
 }
 
 /// The rewrite of a location that does nothing else: nginx looks up the location of the new path.

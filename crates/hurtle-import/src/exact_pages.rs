@@ -109,6 +109,39 @@ impl<'a> Mounts<'a, '_> {
         }
     }
 
+    /// Refuses a rewrite within its location if the mount of the new paths is not like it.
+    pub(super) fn stay(&self, page: Page<'a>, report: &mut Report) {
+        let Page { at, path, block, .. } = page;
+        let (parent, _) = path.rsplit_once('/').unwrap_or_default();
+        let directory = format!("{parent}/");
+        block.take(TRY_FILES);
+        let Some(wanted) = mount(at, &directory, &block, None, self.context, report) else {
+            return;
+        };
+        let is_like = |serving: &Mount| {
+            let rest = directory.strip_prefix(serving.path.trim_end_matches('/'));
+            let files = serving.key("files").and_then(Value::as_str);
+            let files = files.zip(rest).map(|(files, rest)| join(files, rest));
+            files.as_deref() == wanted.key("files").and_then(Value::as_str)
+                && difference(serving, &wanted, |key, _| key == "files").is_none()
+                && serving.headers == wanted.headers
+        };
+        let is_beneath = |own: &Mount| {
+            let begins = own.path.starts_with(&path) && own.path.len() > directory.len();
+            // A condition of the server is asked in any case.
+            let is_of_server = self.before_rewrites.iter().any(|(_, mount)| mount == own);
+            let is_condition = !own.is_prefix() && !own.is_exact() && !is_of_server;
+            let meets = begins || path.starts_with(&own.path);
+            begins && (own.is_prefix() || own.is_exact()) || is_condition && meets
+        };
+        let others = self.site.mounts.iter().any(is_beneath)
+            || !self.expressions.is_empty()
+            || self.script_expression.is_some();
+        if others || !self.holder(&directory, None).is_some_and(is_like) {
+            report.refuse(at, "hurtle chooses the mount by the new path, which is another one here; write last");
+        }
+    }
+
     /// `true`: the index of a directory may be a script, which a mount of files would send as it
     /// is. The mount of scripts around it serves the directory; it is refused where that is not
     /// alike.

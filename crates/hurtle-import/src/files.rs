@@ -10,6 +10,11 @@ use super::path::{has_variable, join};
 use super::report::Report;
 use super::syntax::Directive;
 
+/// Extensions of files that browsers execute.
+const ACTIVE: [&str; 13] = [
+    "css", "htm", "html", "js", "mjs", "pdf", "shtml", "svg", "svgz", "swf", "xhtml", "xml", "xsl",
+];
+
 /// Adds the keys of a mount of files; `None` if it was refused.
 pub(super) fn files(
     at: &Directive,
@@ -98,7 +103,18 @@ pub(super) fn files(
     if lists && !search.has_no_directories {
         put(keys, "listing", true);
     }
-    let types = block.get(|scope| &scope.media_types);
+    let mut types = block.get(|scope| &scope.media_types).clone();
+    if let Some(only) = block.get(|scope| &scope.only_types) {
+        let default = block.get(|scope| &scope.default_type).as_deref().unwrap_or("text/plain");
+        let others = ACTIVE.iter().filter(|ext| !only.iter().any(|own| own == *ext));
+        types.extend(others.map(|ext| ((*ext).to_owned(), default.to_owned())));
+        let text = format!(
+            "types: {} are {default} if they are not named; GET /a of other extensions has the type of hurtle's own \
+             table, and in nginx {default}",
+            ACTIVE.join(", ")
+        );
+        report.remark(block.first(&[Kind::Files(FilesKind::Types)]).unwrap_or(at), &text);
+    }
     if !types.is_empty() {
         let types: toml::Table =
             types.iter().map(|(ext, media)| (ext.clone(), Value::from(media.clone()))).collect();

@@ -86,6 +86,8 @@ impl Reader<'_> {
         if Path::new(name).file_name().is_some_and(|name| name == "mime.types") {
             let mut others = if path.is_file() { self.file(&path, depth + 1) } else { Vec::new() };
             others.retain(|d| d.name != "types");
+            // Others in the block add to it.
+            others.extend(parse("types { text/html html; }", name).unwrap_or_default());
             return others;
         }
         let is_of = |known: &str| name == known || name.ends_with(&format!("/{known}"));

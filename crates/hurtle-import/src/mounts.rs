@@ -72,6 +72,12 @@ pub(super) struct Mounts<'a, 'b> {
     /// Number of mounts for conditions of the server.
     pub(super) server_conditions: usize,
     pub(super) rules: Vec<Rule<'a>>,
+    /// Rewrites with `break` to paths that are not fixed.
+    pub(super) stays: Vec<Page<'a>>,
+    /// Conditions of locations with `^~`, beside scripts.
+    pub(super) of_finals: Vec<&'a Directive>,
+    /// Conditions on `$request_uri`.
+    pub(super) on_targets: Vec<&'a Directive>,
     /// Rules of exact locations.
     redirects: Vec<Keys>,
     /// Conditions of the server that refuse requests, with the final locations that they are for.
@@ -116,6 +122,9 @@ impl<'a, 'b> Mounts<'a, 'b> {
             within: Vec::new(),
             server_conditions: 0,
             rules: Vec::new(),
+            stays: Vec::new(),
+            of_finals: Vec::new(),
+            on_targets: Vec::new(),
             redirects: Vec::new(),
             before_finals: Vec::new(),
             before_rewrites: Vec::new(),
@@ -178,9 +187,14 @@ impl<'a, 'b> Mounts<'a, 'b> {
         }
         rules::check(&self.rules, &self.paths, report);
         self.conditions_before_rewrites(report);
+        let slashes = self.slashes(&self.paths);
+        let of_rules = self.rules.iter().filter_map(Rule::redirected_location).map(str::to_owned);
+        let fixed = self.redirects.iter().chain(&slashes).flatten();
+        let fixed = fixed.filter(|(key, _)| key == "match").filter_map(|(_, path)| path.as_str());
+        let paths: Vec<String> = of_rules.chain(fixed.map(str::to_owned)).collect();
+        self.conditions_after_redirects(&paths, report);
         self.site.rules = self.rules.iter().map(|rule| rule.keys.clone()).collect();
         self.site.rules.append(&mut self.redirects);
-        let slashes = self.slashes(&self.paths);
         self.site.rules.extend(slashes);
         self.add_private();
     }
@@ -251,7 +265,11 @@ impl<'a, 'b> Mounts<'a, 'b> {
         let leads_on = matches!(modifier, Modifier::Prefix | Modifier::Final)
             && self.paths.iter().any(|(_, other)| *other == with_slash);
         let to = if leads_on { Some(&*with_slash) } else { None };
+        // A rule would come before them.
+        let is_own = |d: &Directive| d.name == "if";
+        let has_conditions = d.children().iter().any(is_own);
         if (modifier == Modifier::Exact || leads_on)
+            && !has_conditions
             && let Some(redirect) = slash_redirect(&block, path, to, report)
         {
             return self.redirects.push(redirect);
@@ -349,7 +367,8 @@ impl<'a, 'b> Mounts<'a, 'b> {
 
     /// nginx stays in the location after a rewrite with `break`; hurtle chooses the mount anew.
     fn stays(&mut self, d: &'a Directive, rules: &[Rule<'a>], outer: &Scope, report: &mut Report) {
-        for (at, path) in rules.iter().filter_map(Rule::stays) {
+        let has_refusal = self.before_rewrites.iter().any(|(_, mount)| mount.is_refusal());
+        for (at, path, is_open) in rules.iter().filter_map(Rule::stays) {
             let block = Block::of(d, outer, self.shared, report);
             if target(&block) != Target::Files
                 || block.first(&[Kind::Handler(HandlerKind::Alias)]).is_some()
@@ -357,9 +376,13 @@ impl<'a, 'b> Mounts<'a, 'b> {
                 report.refuse(at, "hurtle chooses the mount by the new path; write last");
                 continue;
             }
+            if has_refusal && !is_open {
+                report.refuse(at, "hurtle would not ask the conditions of the server; write last");
+                continue;
+            }
             block.take(Kind::Path(PathKind::Rewrite));
-            let errors = ErrorPages::new();
-            self.pages.push(Page { at, path: path.to_owned(), block, errors });
+            let page = Page { at, path: path.to_owned(), block, errors: ErrorPages::new() };
+            if is_open { self.stays.push(page) } else { self.pages.push(page) }
         }
     }
 

@@ -26,6 +26,9 @@ impl<'a> Mounts<'a, '_> {
         for page in mem::take(&mut self.pages) {
             self.page(page, report);
         }
+        for page in mem::take(&mut self.stays) {
+            self.stay(page, report);
+        }
         for placed in &self.placed {
             self.placed(placed, report);
         }

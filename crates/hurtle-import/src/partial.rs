@@ -65,7 +65,7 @@ const HARMLESS: &[&str] = &[
     "send_*",
     "slice",
     "sub_filter*",
-    "types*",
+    "types_hash*",
     "underscores_in_headers",
     "uwsgi_buffer*",
     "uwsgi_cache*",

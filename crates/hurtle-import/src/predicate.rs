@@ -31,6 +31,16 @@ impl Predicate {
         let first = parts.pop()?;
         parts.into_iter().rev().try_fold(first, both)
     }
+
+    /// `true` if a condition asks for the target as the client sent it.
+    pub(super) fn is_on_target(d: &Directive, maps: &ValueMaps) -> bool {
+        let words = words(d).unwrap_or_default();
+        words.iter().any(|word| {
+            let map = maps.get(word.trim_start_matches('$'));
+            let subject = map.map_or_else(|| Subject::of(word), |map| map.subject.clone());
+            subject == Some(Subject::Target)
+        })
+    }
 }
 
 /// The condition of one of the parts that must all hold.

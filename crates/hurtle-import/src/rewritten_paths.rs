@@ -25,6 +25,18 @@ impl Mounts<'_, '_> {
     }
 }
 
+impl Mounts<'_, '_> {
+    /// Names conditions of the server that hurtle asks behind redirects of locations.
+    /// `paths`: those of the redirects.
+    pub(super) fn conditions_after_redirects(&self, paths: &[String], report: &mut Report) {
+        if paths.is_empty() {
+            return;
+        }
+        let text = format!("the redirects of GET {} precede it", paths.join(", GET "));
+        self.before_rewrites.iter().for_each(|(d, _)| report.remark(d, &text));
+    }
+}
+
 /// Returns whether a condition on the path may be met beneath this path.
 fn may_meet(mount: &Mount, path: &str) -> bool {
     let matcher = mount.place.iter().find(|(key, _)| key == "match");

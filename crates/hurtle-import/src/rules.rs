@@ -148,9 +148,26 @@ fn with_origin(text: &str) -> String {
 
 impl<'a> Rule<'a> {
     /// The rewrite, and the path to which it leads within its location: `break` in a location.
-    pub(super) fn stays(&self) -> Option<(&'a Directive, &str)> {
+    /// `true`: that is the begin of the paths to which it leads.
+    pub(super) fn stays(&self) -> Option<(&'a Directive, &str, bool)> {
         let target = self.target.as_deref()?;
-        (self.location.is_some() && self.at.arg(2) == "break").then(|| (self.at, fixed(target)))
+        let path = fixed(target);
+        let stays = self.location.is_some() && self.at.arg(2) == "break";
+        stays.then(|| (self.at, path, path.len() < target.len()))
+    }
+
+    /// `true` if it may lead to paths of the location of a path.
+    pub(super) fn leads_into(&self, path: &str) -> bool {
+        self.target.as_deref().is_some_and(|target| {
+            let begin = fixed(target);
+            begin.starts_with(path) || begin.len() < target.len() && path.starts_with(begin)
+        })
+    }
+
+    /// The path of the location whose requests it redirects.
+    pub(super) fn redirected_location(&self) -> Option<&str> {
+        let (_, path) = self.location.as_ref().filter(|_| self.target.is_none())?;
+        Some(path)
     }
 
     /// The path of the location whose requests get another path; `/` for an expression. `None`: it

@@ -53,6 +53,8 @@ pub(super) struct Scope {
     pub(super) satisfies_any: Setting<bool>,
     pub(super) default_type: Setting<Option<String>>,
     pub(super) media_types: Setting<BTreeMap<String, String>>,
+    /// The extensions of `types` where HTML is none of them; all others have the default type.
+    pub(super) only_types: Setting<Option<Vec<String>>>,
     /// Bytes a second of one response.
     pub(super) rate: Setting<u64>,
     /// Bytes of a request's body.
@@ -122,6 +124,7 @@ impl Default for Scope {
             satisfies_any: Setting::of(&[Kind::Guard(GuardKind::Satisfy)]),
             default_type: Setting::of(&[Kind::Files(FilesKind::DefaultType)]),
             media_types: Setting::of(&[Kind::Files(FilesKind::Types)]),
+            only_types: Setting::of(&[Kind::Files(FilesKind::Types)]),
             rate: Setting::of(&[Kind::Response(ResponseKind::LimitRate)]),
             body_bytes: Setting::of(&[Kind::Response(ResponseKind::ClientMaxBodySize)]),
             write_stall: Setting::of(&[Kind::Response(ResponseKind::SendTimeout)]),
@@ -196,12 +199,21 @@ impl Scope {
                     scope.request_fields.edit().clear();
                     scope.copied.edit().clear();
                 }
-                Kind::Files(FilesKind::Index) => scope.index.edit().clear(),
+                Kind::Files(FilesKind::Index) => {
+                    scope.index.edit().clear();
+                    scope.index_script.set(None);
+                }
                 Kind::Guard(GuardKind::Allow) | Kind::Guard(GuardKind::Deny) => {
                     scope.access.edit().clear();
                 }
                 Kind::Structure(StructureKind::SetRealIpFrom) => {
                     scope.trusted_proxies.edit().clear();
+                }
+                Kind::Files(FilesKind::Types) => {
+                    scope.media_types.edit().clear();
+                    let only = extensions(block);
+                    let has_html = only.iter().any(|ext| ext == "html");
+                    scope.only_types.set(Some(only).filter(|_| !has_html));
                 }
                 _ => {}
             }
@@ -326,7 +338,17 @@ impl Scope {
         let names = if front.is_some() { others.unwrap_or_default() } else { &d.args };
         match names.iter().any(is_bad) {
             true => report.refuse(d, "write names of files only"),
-            false => self.index.set(names.to_vec()),
+            false => {
+                let index = self.index.edit();
+                for name in names {
+                    if !index.contains(name) {
+                        index.push(name.clone());
+                    }
+                }
+            }
+        }
+        if self.index_script.peek().is_some() {
+            return report.refuse(d, "a script before it answers: write the names in one line");
         }
         self.index_script.set(front.map(|_| d.clone()));
     }
@@ -372,4 +394,10 @@ pub(super) fn duration(d: &Directive, report: &mut Report) -> Option<u64> {
         report.refuse(d, "write a duration in seconds, such as 30s");
     }
     seconds
+}
+
+/// The extensions that `types` of a block name.
+fn extensions(block: &[Directive]) -> Vec<String> {
+    let all = block.iter().filter(|d| d.name == "types").flat_map(Directive::children);
+    all.flat_map(|types| types.args.iter().map(|ext| ext.to_ascii_lowercase())).collect()
 }

@@ -133,6 +133,7 @@ impl Mounts<'_, '_> {
         });
         if let Some((place, scripts)) = own {
             if self.expressions.is_empty() {
+                self.refuse_conditions_of_finals(report);
                 self.finals();
             }
             self.site.mounts.insert(place, scripts);

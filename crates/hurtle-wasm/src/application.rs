@@ -83,6 +83,15 @@ impl Application {
     }
 }
 
+impl Application {
+    /// Waits until none of its instances is at work, also behind a response.
+    pub async fn idle(&self) {
+        let Compiled { slots, settings, .. } = &*self.0;
+        // An error means that the semaphore is closed, which it never is.
+        let _ = slots.free.acquire_many(settings.instances).await;
+    }
+}
+
 fn check_kind(component: &[u8]) -> Result<(), String> {
     let version = component.strip_prefix(MAGIC);
     match version {

@@ -160,19 +160,25 @@ impl Rest {
 
     /// Reads the rest for a component whose response nobody reads, and lets it finish. One that
     /// writes more than `DISCARDED_MAX` is ended.
-    async fn discard(mut self) {
-        let (label, progress) = (Arc::clone(&self.label), Arc::clone(&self.progress));
-        let work = async move {
+    async fn discard(self) {
+        let Rest { mut stream, guest, label, progress, .. } = self;
+        let Some(mut guest) = guest else { return };
+        let work = async {
             let mut bytes = 0;
-            while let Some(Ok(frame)) = poll_fn(|cx| self.poll_frame(cx)).await {
-                bytes += frame.data_ref().map_or(0, Bytes::len);
+            loop {
+                let next = poll_fn(|cx| match Pin::new(&mut stream).poll_frame(cx) {
+                    Poll::Ready(next) => Poll::Ready(Ok(next)),
+                    Poll::Pending => Pin::new(&mut guest).poll(cx).map(Err),
+                });
+                match next.await {
+                    Ok(Some(Ok(frame))) => bytes += frame.data_ref().map_or(0, Bytes::len),
+                    // The end, or a length without a body, which is right here.
+                    Ok(_) => return guest.await,
+                    Err(ended) => return ended,
+                }
                 if bytes > DISCARDED_MAX {
                     return Ok(());
                 }
-            }
-            match self.guest.take() {
-                Some(guest) => guest.await,
-                None => Ok(()),
             }
         };
         log_work(timeout(AFTER_MAX, work).await, &label, &progress);
@@ -180,6 +186,9 @@ impl Rest {
 
     /// Lets a component finish that has ended its response.
     fn end(&mut self) {
+        if let Some(failure) = self.failure.take() {
+            self.label.error(&failure);
+        }
         let Some(guest) = self.guest.take() else { return };
         let (label, progress) = (Arc::clone(&self.label), Arc::clone(&self.progress));
         tokio::spawn(async move {

@@ -22,6 +22,9 @@ use crate::clock::Running;
 use crate::host::Host;
 use crate::progress::{Progress, RequestBody};
 
+/// Bytes that one call of the host copies from the component.
+const HOSTCALL_BYTES_MAX: usize = 4 << 20;
+
 /// A component's response, or the error that it gives in place of one.
 pub(crate) type Given =
     Result<http::Response<UnsyncBoxBody<Bytes, wasmtime_wasi_http::Error>>, ErrorCode>;
@@ -53,6 +56,7 @@ impl Guest {
         let host = compiled.host(&progress)?;
         let mut store = Store::new(compiled.pre.engine(), host);
         store.limiter(|host| &mut host.memory);
+        store.set_hostcall_fuel(HOSTCALL_BYTES_MAX);
         store.set_epoch_deadline(1);
         let cpu_time = compiled.settings.cpu_time;
         store.epoch_deadline_callback(move |store| {

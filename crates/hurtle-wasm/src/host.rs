@@ -25,6 +25,9 @@ const FIELDS_BYTES_MAX: usize = 64 << 10;
 /// Bytes of one write to a body. Two writes wait for their reader; then the component waits.
 const CHUNK_BYTES_MAX: usize = 64 << 10;
 
+/// Random bytes of one call, during which no other component runs.
+const RANDOM_BYTES_MAX: u64 = 64 << 10;
+
 /// The data of an instance's store.
 pub(crate) struct Host {
     wasi: WasiCtx,
@@ -46,6 +49,7 @@ impl Host {
     ) -> io::Result<Host> {
         let output = Output::new(name);
         let mut wasi = WasiCtxBuilder::new();
+        wasi.max_random_size(RANDOM_BYTES_MAX);
         wasi.stdout(output.clone()).stderr(output).allow_tcp(false).allow_udp(false);
         for (name, value) in &settings.env {
             wasi.env(name, value);
@@ -108,8 +112,12 @@ impl ResourceLimiter for MemoryLimit {
         &mut self,
         current: usize,
         desired: usize,
-        _maximum: Option<usize>,
+        maximum: Option<usize>,
     ) -> Result<bool> {
+        // The runtime refuses that afterwards.
+        if maximum.is_some_and(|maximum| desired > maximum) {
+            return Ok(false);
+        }
         let used = self.used.saturating_add(desired.saturating_sub(current));
         if used > self.limit {
             self.progress.note_memory();

@@ -29,7 +29,7 @@ use crate::config::{
 use crate::explain::ExplainedRequest;
 use crate::tls::local;
 
-use address::{AddressArgs, parse_listen};
+use address::{AddressArgs, Named, parse_listen};
 pub use admin::CommandError;
 pub use generate::{CompletionsArgs, man};
 pub use helpers::{KeepAppArgs, LookUpNamesArgs, RunDnsHookArgs, StartUpgradesArgs};
@@ -372,7 +372,7 @@ impl ServeArgs {
     }
 
     /// The thing to serve, and the address of the first argument if it is one: `hurtle 8080`.
-    fn served(&self) -> Result<(Served, Option<Listen>), ConfigProblems> {
+    fn served(&self) -> Result<(Served, Option<Named>), ConfigProblems> {
         let first = self.addresses.of_path(self.path.as_deref());
         let path = self.path.as_deref().filter(|_| first.is_none());
         Ok((Served::new(self.config.as_deref(), path)?, first))

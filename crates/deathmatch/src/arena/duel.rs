@@ -265,8 +265,12 @@ impl<'a, T: FnMut(Event<'_>)> Run<'a, T> {
         contenders: &mut Vec<LiveContender<'a>>,
         warm_up: Duration,
     ) -> io::Result<()> {
+        // The load of the warm-up is not idle.
+        contenders.iter_mut().for_each(|contender| contender.last = None);
         let jobs = contenders.iter().map(|contender| {
-            self.turn(contender.entrant, 0, 0).job(&contender.server, &duel.work, duel.offered)
+            let turn = self.turn(contender.entrant, 0, 0);
+            let job = turn.job(&contender.server, &duel.work, duel.offered)?;
+            Ok(Job { draw: duel.burst.into(), ..job })
         });
         let jobs = jobs.collect::<io::Result<Vec<Job>>>()?;
         let mut kept = jobs.iter().map(Kept::new).collect::<io::Result<Vec<_>>>()?;

@@ -19,6 +19,8 @@ pub struct Entrant {
     pub title: String,
     /// The version it reports.
     pub version: String,
+    /// As in `report::Contender`.
+    pub program: Option<String>,
     host: Host,
 }
 
@@ -47,6 +49,7 @@ impl Entrant {
             name: contender.name.clone(),
             title: contender.title.clone(),
             version,
+            program: contender.program(),
             host: Host::Here(Box::new(prepared)),
         })
     }
@@ -59,6 +62,7 @@ impl Entrant {
             name: name.to_owned(),
             title: format!("{name} ({})", at.address()),
             version: "as it runs there".to_owned(),
+            program: None,
             host: Host::Elsewhere(at),
         }
     }

@@ -140,6 +140,7 @@ mod tests {
                 tls: None,
                 over: None,
                 beside: None,
+                draw: 0,
                 warm_up: Duration::ZERO,
                 duration: Duration::from_millis(100),
                 timeout: Duration::from_secs(20),

@@ -65,6 +65,7 @@ impl<T> Turn<'_, T> {
                 .as_ref()
                 .filter(|beside| beside.has_streams())
                 .map(|beside| self.bulk(server, beside)),
+            draw: self.round.into(),
             warm_up: Duration::ZERO,
             duration: self.plan.sample,
             timeout: answer_within(work) + Duration::from_secs_f64(longest / RATE_MIN),

@@ -138,32 +138,44 @@ impl<T: FnMut(Event<'_>)> Turn<'_, T> {
         })?;
         if bracket.low > 0.0 && bracket.high.is_finite() {
             let name = format!("{file} at {OVERLOAD}{}", fit::OVERLOAD);
-            self.sampled(&name, work, open(bracket.low * OVERLOAD), 0)?;
+            self.undisturbed(&name, work, open(bracket.low * OVERLOAD))?;
         }
         Ok(())
     }
 
     /// Judges a rate by two of three samples if the first is bad and the server is not overwhelmed:
-    /// a pause of the machine is no fault of the server.
+    /// a pause of the machine is no fault of the server. One that is bad and disturbed by other
+    /// programs decides nothing.
     fn measure_rate(
         &mut self,
         name: &str,
         work: &Work,
         offered: Offered,
     ) -> Result<RateVerdict, TurnError> {
-        let mut verdict = RateVerdict::Unknown;
-        let mut carried = 0;
-        for trial in 0..TRIALS {
+        let (mut carried, mut missed) = (0, 0);
+        for trial in 0..2 * TRIALS {
             let at = self.sampled(name, work, offered, trial)?;
             let sample = &self.record.samples[at];
-            verdict = saturation::verdict(sample);
-            carried += u32::from(verdict == RateVerdict::Carried);
-            let is_clear = trial == 0 && (carried == 1 || saturation::is_overwhelmed(&sample.load));
-            if is_clear || verdict == RateVerdict::Unknown || trial == 1 && carried == 0 {
+            if fit::is_missed_by_others(sample) {
+                continue;
+            }
+            match saturation::verdict(sample) {
+                RateVerdict::Carried => carried += 1,
+                RateVerdict::Overloaded => missed += 1,
+                RateVerdict::Unknown => return Ok(RateVerdict::Unknown),
+            }
+            let is_first = carried + missed == 1;
+            let is_clear = is_first && (carried == 1 || saturation::is_overwhelmed(&sample.load));
+            if is_clear || carried == 2 || missed == 2 {
                 break;
             }
         }
-        Ok(verdict)
+        // As in the report, a tie is against the server.
+        Ok(match (carried, missed) {
+            (0, 0) => RateVerdict::Unknown,
+            _ if carried > missed => RateVerdict::Carried,
+            _ => RateVerdict::Overloaded,
+        })
     }
 
     /// The plan's first rate, halved as often as was needed in this round: a far slower server

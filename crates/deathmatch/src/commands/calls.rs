@@ -123,6 +123,7 @@ fn job(running: &Running, plan: &Plan, arena: &Arena, args: &CallsArgs) -> io::R
         tls: tls.transpose().map_err(io::Error::other)?,
         over: None,
         beside: None,
+        draw: 0,
         warm_up: Duration::ZERO,
         duration: Duration::from_secs(args.seconds),
         timeout: ANSWER_WITHIN,

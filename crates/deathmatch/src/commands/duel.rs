@@ -15,6 +15,9 @@ use deathmatch::plan::Plan;
 use deathmatch::process::Running;
 use deathmatch::stats::{Duel, Ratio, Standing, duels, percent};
 
+use serde::Serialize;
+use serde_json::json;
+
 use super::run::{Executed, FinishedRun, Participants, execute};
 use super::{Output, chosen_plan, print_report, usage, write_report};
 
@@ -307,7 +310,7 @@ fn self_test(
 ) -> io::Result<ExitCode> {
     let out = args.out.clone().unwrap_or_else(|| PathBuf::from("deathmatch-self-test"));
     let (mut cpu, mut replies, mut stdout) = (Tried::default(), Tried::default(), Output);
-    let mut failed = 0;
+    let (mut failed, mut runs) = (0, Vec::new());
     for number in 1..=times {
         let whole = match fight(args, plan, contenders, out.join(number.to_string()))? {
             Executed::Stopped(code) => return Ok(code),
@@ -318,22 +321,30 @@ fn self_test(
             for its in duel.contenders.values().filter(|its| its.cpu.is_some()) {
                 cpu.add(its.cpu.as_ref());
                 replies.add(its.replies.as_ref());
-                writeln!(
-                    stdout,
+                let line = format!(
                     "{number}: {}, {} cycles: CPU {:.2} us, {}; replies {}",
                     duel.work,
                     duel.cycles,
                     its.cpu_us.unwrap_or_default(),
                     ratio(its.cpu.as_ref()),
                     ratio(its.replies.as_ref())
-                )?;
+                );
+                if !args.json {
+                    writeln!(stdout, "{line}")?;
+                }
             }
+            runs.push(duel);
         }
     }
-    writeln!(stdout, "processor time: {}", cpu.shown())?;
-    writeln!(stdout, "replies a second: {}", replies.shown())?;
-    if failed > 0 {
-        writeln!(stdout, "{failed} of {times} runs have failed")?;
+    if args.json {
+        let all = json!({ "runs": runs, "failed": failed, "cpu": cpu, "replies": replies });
+        writeln!(stdout, "{}", serde_json::to_string_pretty(&all)?)?;
+    } else {
+        writeln!(stdout, "processor time: {}", cpu.shown())?;
+        writeln!(stdout, "replies a second: {}", replies.shown())?;
+        if failed > 0 {
+            writeln!(stdout, "{failed} of {times} runs have failed")?;
+        }
     }
     let has_interval = !cpu.halves.is_empty() || !replies.halves.is_empty();
     let is_whole = failed == 0 && has_interval;
@@ -341,9 +352,11 @@ fn self_test(
 }
 
 /// Ratios of a contender to itself.
-#[derive(Default)]
+#[derive(Default, Serialize)]
 struct Tried {
+    /// Intervals that contain 1.
     contain: usize,
+    /// Half the width of each interval, as a share of its ratio, in ascending order.
     halves: Vec<f64>,
 }
 

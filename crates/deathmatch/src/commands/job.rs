@@ -247,6 +247,7 @@ pub(super) fn prepare(args: &UrlArgs) -> Result<(Job, Described), String> {
         tls: reached.tls,
         over,
         beside: None,
+        draw: 0,
         warm_up: Duration::ZERO,
         duration,
         timeout: args.timeout,

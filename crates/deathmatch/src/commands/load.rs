@@ -17,7 +17,7 @@ use deathmatch::load::{Job, Step, Watch, websocket_content};
 use deathmatch::sample::ConnectionUse;
 
 use super::job::prepare;
-use super::url::{generate, report};
+use super::url::{generate, is_interrupted, report};
 use super::usage;
 
 /// Longest part of a wait between two looks for a signal.
@@ -55,8 +55,9 @@ pub(crate) fn load(args: &LoadArgs) -> io::Result<ExitCode> {
         Err(e) => return usage(&e.to_string()),
     };
     let step_s = (unix_now() - started) - began.elapsed().as_secs_f64();
-    let described = Described { is_interrupted: job.stop.load(Ordering::Relaxed), ..described };
-    let figures = Figures::of(described.clone(), &load, &watch.progress());
+    let progress = watch.progress();
+    let described = Described { is_interrupted: is_interrupted(&job, &progress), ..described };
+    let figures = Figures::of(described.clone(), &load, &progress);
     let moments = Moments { start_intended_unix_s: start, started_unix_s: started };
     let options = options(&args.load, &job, &described);
     let written = write(&args.out, &Generated::of(options, &figures, moments, Clock::ask(step_s)));
@@ -66,6 +67,9 @@ pub(crate) fn load(args: &LoadArgs) -> io::Result<ExitCode> {
         false => report(&args.load, &job, described, &load, &watch).map(drop),
     };
     written.and(reported)?;
+    if let Some(fault) = progress.fault {
+        return usage(&fault);
+    }
     // Failed requests are figures, and no reason to run this generator again.
     Ok(if is_interrupted { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }

@@ -57,6 +57,17 @@ pub(super) fn other_contenders(
     let names = |all: &[Contender]| -> BTreeSet<String> {
         all.iter().map(|contender| contender.name.clone()).collect()
     };
+    let replaced = contenders.iter().find_map(|now| {
+        let before = run.contenders.iter().find(|before| before.name == now.name)?;
+        let (before, now) = (before.program.as_ref()?, now.program.as_ref()?);
+        (before != now).then(|| format!("{before}; now {now}"))
+    });
+    if let Some(programs) = replaced {
+        return Ok(Some(format!(
+            "{} was begun with another program ({programs}): use another --out",
+            out.display()
+        )));
+    }
     let its = names(&run.contenders);
     if run.reference == plan.reference && its == names(contenders) {
         return Ok(None);

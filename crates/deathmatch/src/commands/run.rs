@@ -139,7 +139,7 @@ pub(super) fn execute(
         outcome => outcome?,
     };
     note_failures(&mut run, &outcome.failed);
-    for (name, why) in &outcome.apart {
+    for (name, why) in outcome.apart.iter().filter(|_| !plan.needs_slices) {
         let text = format!("{name} was measured in turns: {why}.");
         if !args.json {
             writeln!(Output, "{text}")?;
@@ -253,6 +253,7 @@ impl Participants {
             config: entrant.config(),
             tuned: tuned.collect(),
             absent: None,
+            program: entrant.program.clone(),
         });
         self.entrants.push(entrant);
     }

@@ -37,7 +37,8 @@ pub(crate) fn url(args: &UrlArgs) -> io::Result<ExitCode> {
         Ok(load) => load,
         Err(e) => return usage(&e.to_string()),
     };
-    report(args, &job, described, &load, &watch)
+    let reported = report(args, &job, described, &load, &watch)?;
+    watch.progress().fault.map_or(Ok(reported), |fault| usage(&fault))
 }
 
 /// Makes the load on a thread of its own, and shows it meanwhile.
@@ -71,9 +72,9 @@ pub(super) fn report(
     load: &Load,
     watch: &Watch,
 ) -> io::Result<ExitCode> {
-    let is_interrupted = job.stop.load(Ordering::Relaxed);
-    let described = Described { is_interrupted, ..described };
-    let figures = Figures::of(described, load, &watch.progress());
+    let progress = watch.progress();
+    let described = Described { is_interrupted: is_interrupted(job, &progress), ..described };
+    let figures = Figures::of(described, load, &progress);
     let written = write_files(args, &figures);
     if args.json {
         writeln!(Output, "{}", serde_json::to_string_pretty(&figures)?)?;
@@ -82,6 +83,11 @@ pub(super) fn report(
     }
     written?;
     Ok(if figures.is_passed() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// `true` if the user or an error of the generator ended the load.
+pub(super) fn is_interrupted(job: &Job, progress: &Progress) -> bool {
+    job.stop.load(Ordering::Relaxed) || progress.fault.is_some()
 }
 
 /// Writes each file that can be written.
@@ -101,7 +107,7 @@ fn named(file: &Path, e: &io::Error) -> io::Error {
 fn follow(described: &Described, watch: &Watch, is_over: impl Fn() -> bool) {
     let Described { url, offered, .. } = described;
     if !io::stderr().is_terminal() {
-        return print_lines(watch, is_over);
+        return print_lines(watch, offered.counted(), is_over);
     }
     let view = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(REDRAWS));
     if let Ok(style) = ProgressStyle::with_template("{msg}") {
@@ -125,8 +131,9 @@ fn live(url: &str, offered: &Offer, now: &Progress) -> String {
     };
     let mut text = format!("{url}   {whole}   Ctrl-C ends it with the figures so far\n\n");
     text += &format!(
-        "  {} responses/s   {} in all   {} failed\n  {}\n",
+        "  {} {}/s   {} in all   {} failed\n  {}\n",
         amount(rate(now)),
+        offered.counted(),
         amount(now.load.replies as f64),
         amount(failed(now) as f64),
         times(&now.load.response)
@@ -143,7 +150,7 @@ fn live(url: &str, offered: &Offer, now: &Progress) -> String {
     text += &format!(
         "  generator: busy {:.0} %{}\n\n",
         now.load.busy_s / now.seconds.min(now.load.offering_s()).max(1e-9) * 100.0,
-        match Latency::of(&now.load.lateness).filter(|_| offered.rate.is_some()) {
+        match Latency::of(&now.load.lateness) {
             Some(late) => format!(", late: {}", percentiles(&late)),
             None => String::new(),
         }
@@ -166,7 +173,7 @@ fn rate(now: &Progress) -> f64 {
     now.recent.replies as f64 / now.recent.seconds.max(1e-9)
 }
 
-fn print_lines(watch: &Watch, is_over: impl Fn() -> bool) {
+fn print_lines(watch: &Watch, counted: &str, is_over: impl Fn() -> bool) {
     let (mut waited, step) = (Duration::ZERO, Duration::from_millis(50));
     while !is_over() {
         thread::sleep(step);
@@ -179,7 +186,7 @@ fn print_lines(watch: &Watch, is_over: impl Fn() -> bool) {
         // Without a reader of the lines the load goes on.
         let _ = writeln!(
             io::stderr(),
-            "{:.0} s   {} responses/s   {}   {} failed",
+            "{:.0} s   {} {counted}/s   {}   {} failed",
             now.seconds,
             amount(rate(&now)),
             times(&now.recent.response),

@@ -150,7 +150,7 @@ fn read(words: &str, known: &Catalogue) -> Result<(String, Kind), String> {
         }
         return Ok((url.authority.clone(), Kind::Url(url, None)));
     }
-    let contender = if words.contains("{port}") {
+    let contender = if filled(words).contains("{PORT}") {
         command(words)?
     } else if words.contains(char::is_whitespace) {
         return Err(format!("{words:?}: a command needs {{port}}, and {{docroot}} for its files"));
@@ -163,6 +163,9 @@ fn read(words: &str, known: &Catalogue) -> Result<(String, Kind), String> {
     Ok((contender.name.clone(), Kind::Contender(Box::new(contender))))
 }
 
+/// Names that a command may contain in braces.
+const NAMES: [&str; 4] = ["port", "docroot", "certificate", "key"];
+
 /// The contender that a command starts: run by the shell, in the current directory.
 fn command(words: &str) -> Result<Contender, String> {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
@@ -174,8 +177,7 @@ fn command(words: &str) -> Result<Contender, String> {
         Path::new(program.unwrap_or_default()).file_stem().unwrap_or_default().to_string_lossy();
     let name: String = file.chars().filter(|c| is_plain(*c)).collect();
     let name = if name.is_empty() { "command".to_owned() } else { name };
-    let filled = words.replace("{port}", "{PORT}").replace("{docroot}", "{DOCROOT}");
-    let filled = filled.replace("{certificate}", "{CERTIFICATE}").replace("{key}", "{KEY}");
+    let filled = filled(words);
     let speaks_tls = filled.contains("{CERTIFICATE}");
     let contender = json!({
         "name": name,
@@ -192,11 +194,31 @@ fn command(words: &str) -> Result<Contender, String> {
         // The shell may wait for the server.
         "stop": { "signal": "TERM", "all": true, "grace_s": 5 },
         "tuned": [],
+        "vars": { "BRACE": "{" },
     });
     let contender: Contender =
         serde_json::from_value(contender).map_err(|e| format!("{words}: {e}"))?;
     let dir = std::env::current_dir().map_err(|e| format!("the current directory: {e}"))?;
     Ok(Contender { dir: Some(dir), ..contender })
+}
+
+/// The command as the text of a contender, which has its names in capitals. All other braces, and
+/// `${port}` of the shell, stay as they are.
+fn filled(words: &str) -> String {
+    let mut text = String::new();
+    let mut rest = words;
+    while let Some((before, after)) = rest.split_once('{') {
+        text += before;
+        let name = NAMES.iter().filter(|_| !before.ends_with('$')).find_map(|name| {
+            let behind = after.strip_prefix(name)?.strip_prefix('}')?;
+            Some((name, behind))
+        });
+        (text, rest) = match name {
+            Some((name, behind)) => (format!("{text}{{{}}}", name.to_uppercase()), behind),
+            None => (text + "{BRACE}", after),
+        };
+    }
+    text + rest
 }
 
 /// The plan, and the body of the first URL's response.
@@ -219,7 +241,7 @@ fn plan(args: &VsArgs, servers: &[Server]) -> Result<(Plan, Option<Vec<u8>>), St
     plan.works.iter_mut().for_each(|work| work.over = over);
     plan.precision = args.precision;
     plan.budget = args.budget;
-    plan.needs_all = true;
+    (plan.needs_all, plan.needs_slices) = (true, true);
     Ok((plan, body))
 }
 
@@ -340,6 +362,9 @@ fn failure(whole: &FinishedRun, found: &[Duel], plan: &Plan) -> Option<String> {
     if let Some((name, why)) = failed.next() {
         return Some(format!("{name} {}: {why}", is_measured(name)));
     }
+    if let Some((name, why)) = whole.apart.iter().next() {
+        return Some(format!("{name} was not measured: {why}"));
+    }
     let missing = plan.contenders.iter().find(|name| !has_slices(name))?;
     Some(format!("{missing} was not measured: no slice"))
 }
@@ -408,6 +433,11 @@ mod tests {
         assert_eq!(names, ["my-server", "h:81", "nginx", "nginx-2"]);
         let Kind::Contender(first) = &all[0].kind else { panic!("it is started") };
         assert_eq!(first.start[2], "./my-server --port {PORT} {DOCROOT}");
+        // Regression: variables of the shell were filled in, or had no value.
+        let shell = "P=1 A={B} x ${PORT:-{port}} ${port} ${X} awk '{print}' {port}";
+        let filled = "P=1 A={BRACE}B} x ${BRACE}PORT:-{PORT}} ${BRACE}port} ${BRACE}X} awk \
+                      '{BRACE}print}' {PORT}";
+        assert_eq!(super::filled(shell), filled);
         for (words, why) in
             [("my-server -x", "{port}"), ("iis", "no contender"), ("ftp://a/", "http")]
         {

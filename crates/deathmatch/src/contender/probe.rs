@@ -4,6 +4,7 @@ use std::env;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::SystemTime;
 
 use rustix::process::geteuid;
 
@@ -35,6 +36,15 @@ impl fmt::Display for ProbeError {
 impl std::error::Error for ProbeError {}
 
 impl Contender {
+    /// Path, size and time of change of its executable.
+    pub fn program(&self) -> Option<String> {
+        let path = self.executable().ok()??;
+        let metadata = path.metadata().ok()?;
+        let changed = metadata.modified().ok()?.duration_since(SystemTime::UNIX_EPOCH).ok()?;
+        let (bytes, seconds) = (metadata.len(), changed.as_secs_f64());
+        Some(format!("{}, {bytes} bytes, changed at {seconds:.3}", path.display()))
+    }
+
     /// Its version, if it is installed.
     pub fn probe(&self) -> Result<String, ProbeError> {
         if self.root && !is_root() {

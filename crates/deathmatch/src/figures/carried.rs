@@ -1,6 +1,6 @@
 //! The rate that a server carried in an open loop.
 
-use super::Offer;
+use super::{CARRIED_SHARE_MIN, Offer};
 use crate::sample::Load;
 
 /// Smallest mean wait for a connection, as a share of the mean response time, that is named.
@@ -10,15 +10,32 @@ const WAIT_SHARE_MIN: f64 = 0.10;
 /// many as those whose time stands for that of the fastest.
 const SLOWEST: f64 = 0.99;
 
-/// Responses a second in the whole seconds of an open loop: those after its end came late. Unless
+/// Responses in whole seconds of an open loop.
+pub(super) struct Carried {
+    responses: u64,
+    seconds: usize,
+}
+
+impl Carried {
+    /// `true` if they are fewer than the requests of this rate in that time. At its ends one more
+    /// or less may be due. `unanswered_per_s`: requests a second that failed without a wait.
+    pub(super) fn is_behind(&self, rate: f64, unanswered_per_s: f64) -> bool {
+        let seconds = self.seconds as f64;
+        self.responses as f64 + unanswered_per_s * seconds < CARRIED_SHARE_MIN * (rate * seconds - 1.0)
+    }
+}
+
+/// Responses in the whole seconds of an open loop: those after its end came late. Unless
 /// requests waited for a connection, the time that responses take is left out at the begin: that
 /// of the slowest, or of the fastest where a backlog makes the slowest last for most of the time.
-pub(super) fn carried(offered: &Offer, load: &Load) -> Option<f64> {
+pub(super) fn carried(offered: &Offer, load: &Load) -> Option<Carried> {
     // Requests that failed have no response times that could tell of a backlog.
     if !has_waited(load) && load.errors.total() > 0 {
         return None;
     }
-    let by_number = offered.requests_max.zip(offered.rate).map(|(most, rate)| most as f64 / rate);
+    // The last request is the end of it.
+    let by_number = offered.requests_max.zip(offered.rate);
+    let by_number = by_number.map(|(most, rate)| most.saturating_sub(1) as f64 / rate);
     let time = offered.seconds_max.unwrap_or(f64::INFINITY).min(by_number.unwrap_or(f64::INFINITY));
     let whole = (time as usize).min(load.replies_per_second.len());
     let seconds = |share| (load.response.quantile(share) as f64 / 1e9).ceil() as usize;
@@ -30,7 +47,7 @@ pub(super) fn carried(offered: &Offer, load: &Load) -> Option<f64> {
     };
     let counted =
         load.replies_per_second.get(first..whole).filter(|seconds| !seconds.is_empty())?;
-    Some(counted.iter().sum::<u64>() as f64 / counted.len() as f64)
+    Some(Carried { responses: counted.iter().sum(), seconds: counted.len() })
 }
 
 /// `true` if requests waited for a connection. Otherwise fewer responses than requests end in an

@@ -44,6 +44,7 @@ pub(super) fn page(its: &Figures) -> String {
 
 fn content(its: &Figures, title: &str) -> Markup {
     let count = |n: u64| amount(n as f64);
+    let counted = its.offered.counted();
     html! {
         p.kicker { "deathmatch" }
         h1 { (title) }
@@ -51,9 +52,9 @@ fn content(its: &Figures, title: &str) -> Markup {
             (its.protocol) ", " (its.address) ": " (its.offer()) ", " (format!("{:.1} s", its.seconds))
             @if its.is_interrupted { ", interrupted" }
         }
-        p.big { (amount(its.responses_per_s)) " responses/s" }
+        p.big { (amount(its.responses_per_s)) " " (counted) "/s" }
         ul.facts {
-            li { b { (count(its.responses)) } " responses" }
+            li { b { (count(its.responses)) } " " (counted) }
             li { b { (count(its.failed)) } " failed" }
             @if let Some(latency) = &its.latency {
                 li { "median " b { (milliseconds(latency.p50_ms)) } }
@@ -80,9 +81,9 @@ fn content(its: &Figures, title: &str) -> Markup {
         }
         h2 { "Course" }
         @if its.course.len() > 1 {
-            (throughput(&its.course))
+            (throughput(&its.course, counted))
             (times(&its.course))
-            (course_table(&its.course))
+            (course_table(&its.course, counted))
         } @else {
             p { "The load was over within a second." }
         }
@@ -178,14 +179,14 @@ pub(crate) fn histogram(bars: &[(f64, u64)]) -> Markup {
     }
 }
 
-fn throughput(course: &[Part]) -> Markup {
+fn throughput(course: &[Part], counted: &str) -> Markup {
     let bars: Vec<Bar> = course
         .iter()
         .map(|part| Bar {
             label: format!("{:.0} s", part.from_s),
             value: part.responses_per_s,
             title: format!(
-                "{:.1} s: {} responses/s, {} failed",
+                "{:.1} s: {} {counted}/s, {} failed",
                 part.from_s,
                 amount(part.responses_per_s),
                 part.failed
@@ -194,7 +195,7 @@ fn throughput(course: &[Part]) -> Markup {
         .collect();
     html! {
         figure {
-            figcaption { "Responses a second" }
+            figcaption { (if counted == "steps" { "Steps" } else { "Responses" }) " a second" }
             (bar_chart(&bars, "c2", course.len().div_ceil(10)))
         }
     }
@@ -310,10 +311,11 @@ fn labels(names: impl Iterator<Item = String>, count: usize, every: usize) -> Ma
     }
 }
 
-fn course_table(course: &[Part]) -> Markup {
+fn course_table(course: &[Part], counted: &str) -> Markup {
+    let rate = format!("{counted}/s");
     html! {
         details { summary { "Table" } div.scroll { table {
-            thead { tr { @for name in ["from", "responses/s", "failed", "p50", "p99", "longest"] { th { (name) } } } }
+            thead { tr { @for name in ["from", &rate, "failed", "p50", "p99", "longest"] { th { (name) } } } }
             tbody { @for part in course { tr {
                 td { (format!("{:.1} s", part.from_s)) }
                 td { (amount(part.responses_per_s)) }
@@ -349,7 +351,7 @@ fn outcomes(its: &Figures) -> Markup {
 fn requests(its: &Figures) -> Markup {
     html! {
         div.scroll { table {
-            thead { tr { @for name in ["request", "responses", "failed", "p50", "p99", "longest"] { th { (name) } } } }
+            thead { tr { @for name in ["request", its.offered.counted(), "failed", "p50", "p99", "longest"] { th { (name) } } } }
             tbody { @for one in &its.by_request { tr {
                 td { (one.request) }
                 td { (amount(one.responses as f64)) }

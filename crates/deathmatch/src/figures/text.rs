@@ -143,12 +143,12 @@ impl fmt::Display for Figures {
         writeln!(to, "{} {} over {} ({})", self.method, self.url, self.protocol, self.address)?;
         let early = if self.is_interrupted { ", interrupted" } else { "" };
         writeln!(to, "{} for {:.1} s{early}\n", self.offer(), self.seconds)?;
-        let noun = if self.offered.connections_each.is_some() { "steps" } else { "responses" };
+        let noun = self.offered.counted();
         writeln!(
             to,
             "  {} {noun}/s   {}/s   {} {noun}, {} failed",
             amount(self.responses_per_s),
-            bytes(self.bytes as f64 / self.seconds.max(1e-9)),
+            bytes(self.bytes_per_s),
             count(self.responses),
             count(self.failed)
         )?;

@@ -7,7 +7,7 @@ use std::path::Path;
 use serde::Serialize;
 
 use super::{Collected, Counts, Generated, Options, Watched, page};
-use crate::figures::{CARRIED_SHARE_MIN, Latency};
+use crate::figures::{CARRIED_SHARE_MIN, Latency, counted};
 
 /// Largest difference between intended starts, delay of a start, missing time at an end, error of a
 /// clock, and step of a clock, in seconds.
@@ -128,8 +128,8 @@ pub struct Slot {
     pub responses_per_s: f64,
     /// Failed requests; those of a second that lies partly outside count in proportion.
     pub failed: f64,
-    /// The longest 99th percentile of a generator, in milliseconds.
-    pub p99_ms_max: f64,
+    /// The longest 99th percentile of a generator, in milliseconds; `None` without a response.
+    pub p99_ms_max: Option<f64>,
     /// Processors that the server used; `None` if it was not watched.
     pub server_cpus: Option<f64>,
 }
@@ -195,6 +195,11 @@ impl Merged {
             Some(_) => ("visitors", "visits"),
             None => ("connections", "requests"),
         }
+    }
+
+    /// Name of what is counted.
+    pub(super) fn counted(&self) -> &'static str {
+        counted(self.options.connections_each)
     }
 
     /// Writes `report.html` and `merged.json` into a folder, which is created.
@@ -396,7 +401,7 @@ fn course(all: &[&Generated], watched: &[Watched]) -> Vec<Slot> {
                 responses_per_s: all.iter().map(|its| responses(its, from, until)).sum::<f64>()
                     / length,
                 failed: all.iter().map(|its| shared(its, from, until, |s| s.failed as f64)).sum(),
-                p99_ms_max: p99.filter_map(|second| second.p99_ms).fold(0.0, f64::max),
+                p99_ms_max: p99.filter_map(|second| second.p99_ms).reduce(f64::max),
                 server_cpus: (watched_s > 0.0).then(|| cpu_s / watched_s),
             }
         })

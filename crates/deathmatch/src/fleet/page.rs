@@ -31,6 +31,7 @@ pub(super) fn page(its: &Merged) -> String {
 fn content(its: &Merged, title: &str) -> Markup {
     let count = |n: u64| amount(n as f64);
     let (marks, (noun, arrivals)) = (its.marks(), its.nouns());
+    let counted = its.counted();
     html! {
         p.kicker { "deathmatch" }
         h1 { (title) }
@@ -41,9 +42,9 @@ fn content(its: &Merged, title: &str) -> Markup {
             ". All ran for " (format!("{:.1} s", its.common_seconds)) " from "
             (rfc3339(its.common_from_unix_s)) "."
         }
-        p.big { (amount(its.responses_per_s)) " responses/s" }
+        p.big { (amount(its.responses_per_s)) " " (counted) "/s" }
         ul.facts {
-            li { b { (count(its.counts.responses)) } " responses" }
+            li { b { (count(its.counts.responses)) } " " (counted) }
             li { b { (count(its.counts.failed)) } " failed" }
             @if let Some(latency) = &its.latency {
                 li { "median " b { (milliseconds(latency.p50_ms)) } }
@@ -66,8 +67,8 @@ fn content(its: &Merged, title: &str) -> Markup {
             (histogram(&bars_of_steps(&its.counts.histogram.steps(), its.counts.histogram.count())))
         }
         h2 { "Course" }
-        (course(&its.course))
-        @if let Some(server) = &its.server { h2 { "Server" } (watched(server)) }
+        (course(&its.course, counted))
+        @if let Some(server) = &its.server { h2 { "Server" } (watched(server, counted)) }
         h2 { "Generators" }
         (generators(its))
         h2 { "Responses" }
@@ -103,7 +104,8 @@ fn latencies(all: &Latency) -> Markup {
     }
 }
 
-fn course(slots: &[Slot]) -> Markup {
+fn course(slots: &[Slot], counted: &str) -> Markup {
+    let rate_name = format!("{counted}/s");
     let every = slots.len().div_ceil(LABELS);
     let chart = |value: &dyn Fn(&Slot) -> (f64, String), colour: &str| {
         let bars: Vec<Bar> = slots
@@ -118,20 +120,20 @@ fn course(slots: &[Slot]) -> Markup {
     };
     let rate = |slot: &Slot| {
         let text = format!(
-            "{} responses/s from {} generators",
+            "{} {counted}/s from {} generators",
             amount(slot.responses_per_s),
             slot.generators
         );
         (slot.responses_per_s, text)
     };
-    let p99 = |slot: &Slot| (slot.p99_ms_max, milliseconds(slot.p99_ms_max));
+    let p99 = |slot: &Slot| (slot.p99_ms_max.unwrap_or(0.0), longest(slot));
     let cpus = |slot: &Slot| {
         let cpus = slot.server_cpus.unwrap_or(0.0);
         (cpus, format!("{cpus:.2} processors"))
     };
     html! {
         figure {
-            figcaption { "Responses a second, of all generators" }
+            figcaption { (if counted == "steps" { "Steps" } else { "Responses" }) " a second, of all generators" }
             (chart(&rate, "c2"))
         }
         figure {
@@ -146,7 +148,7 @@ fn course(slots: &[Slot]) -> Markup {
         }
         details { summary { "Table" } div.scroll { table {
             thead { tr {
-                @for name in ["from", "generators", "responses/s", "failed", "longest p99", "processors"] {
+                @for name in ["from", "generators", &rate_name, "failed", "longest p99", "processors"] {
                     th { (name) }
                 }
             } }
@@ -155,14 +157,20 @@ fn course(slots: &[Slot]) -> Markup {
                 td { (slot.generators) }
                 td { (amount(slot.responses_per_s)) }
                 td { (amount(slot.failed.round())) }
-                td { (milliseconds(slot.p99_ms_max)) }
+                td { (longest(slot)) }
                 td { @if let Some(cpus) = slot.server_cpus { (format!("{cpus:.2}")) } }
             } } }
         } } }
     }
 }
 
-fn watched(server: &Server) -> Markup {
+/// The longest 99th percentile, or a dash.
+fn longest(slot: &Slot) -> String {
+    slot.p99_ms_max.map_or_else(|| "–".to_owned(), milliseconds)
+}
+
+fn watched(server: &Server, counted: &str) -> Markup {
+    let per_counted = format!("processor time per {}", counted.trim_end_matches('s'));
     let percent = |share: f64| format!("{:.1} %", share * 100.0);
     html! {
         p {
@@ -172,7 +180,7 @@ fn watched(server: &Server) -> Markup {
         div.scroll { table {
             thead { tr {
                 @for name in [
-                    "processors", "processor time per response", "resident memory",
+                    "processors", &per_counted, "resident memory",
                     "other programs", "taken by the host",
                 ] { th { (name) } }
             } }
@@ -188,11 +196,12 @@ fn watched(server: &Server) -> Markup {
 }
 
 fn generators(its: &Merged) -> Markup {
+    let rate_name = format!("{}/s", its.counted());
     html! {
         div.scroll { table {
             thead { tr {
                 @for name in [
-                    "machine", "file", "responses/s", "responses", "failed", "p50", "p99", "start",
+                    "machine", "file", &rate_name, its.counted(), "failed", "p50", "p99", "start",
                     "lateness p99", "busy", "marks",
                 ] { th { (name) } }
             } }

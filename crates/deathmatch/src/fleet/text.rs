@@ -9,7 +9,7 @@ impl fmt::Display for Merged {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         let options = &self.options;
         writeln!(to, "{} {} over {}", options.method, options.url, options.protocol)?;
-        let count = self.generators.len();
+        let (count, counted) = (self.generators.len(), self.counted());
         let (noun, arrivals) = self.nouns();
         let offered = match self.rate {
             Some(rate) => format!("{} {arrivals}/s offered", amount(rate)),
@@ -29,7 +29,7 @@ impl fmt::Display for Merged {
         )?;
         writeln!(
             to,
-            "  {} responses/s   {} responses, {} failed",
+            "  {} {counted}/s   {} {counted}, {} failed",
             amount(self.responses_per_s),
             amount(self.counts.responses as f64),
             amount(self.counts.failed as f64)
@@ -43,11 +43,12 @@ impl fmt::Display for Merged {
         if let Some(server) = &self.server {
             writeln!(
                 to,
-                "  server {} (process {}): {:.2} processors, {:.1} us per response, {:.1} MB",
+                "  server {} (process {}): {:.2} processors, {:.1} us per {}, {:.1} MB",
                 server.host,
                 server.pid,
                 server.cpus,
                 server.cpu_us_per_response,
+                counted.trim_end_matches('s'),
                 server.resident_bytes as f64 / 1e6
             )?;
         }
@@ -56,7 +57,7 @@ impl fmt::Display for Merged {
         writeln!(
             to,
             "  {:<width$}  {:>12}  {:>9}  {:>9}  {:>9}  {:>5}",
-            "generator", "responses/s", "p99", "lateness", "start", "busy"
+            "generator", format!("{counted}/s"), "p99", "lateness", "start", "busy"
         )?;
         for its in &self.generators {
             writeln!(

@@ -6,9 +6,6 @@ use std::time::Duration;
 use super::pace::Pace;
 use super::tally::{Failure, Tally};
 
-/// Index of a request that was not chosen when it failed.
-const NOT_CHOSEN: usize = usize::MAX;
-
 /// First in, first out; none older than the timeout, if `expire` is called.
 pub(super) struct Arrivals {
     /// `None` in a closed loop.
@@ -57,12 +54,17 @@ impl Arrivals {
         self.waiting.pop_front();
     }
 
-    /// Removes those intended before a moment.
-    pub(super) fn expire(&mut self, before: u64, tally: &mut Tally) {
+    /// Removes those intended before a moment; `choose` returns the index of the next request.
+    pub(super) fn expire(
+        &mut self,
+        before: u64,
+        tally: &mut Tally,
+        mut choose: impl FnMut() -> usize,
+    ) {
         while let Some(intended) = self.first().filter(|&intended| intended < before) {
             self.begin();
             tally.wait_in_vain(intended);
-            tally.fail(intended, NOT_CHOSEN, Failure::Timeout, u64::from(self.calls));
+            (0..self.calls).for_each(|_| tally.fail(intended, choose(), Failure::Timeout, 1));
         }
     }
 }
@@ -79,7 +81,7 @@ mod tests {
         for (time, requests_max) in [(10 * ms, None), (second, Some(10))] {
             let watch = Watch::new(requests_max);
             let mut tally = Tally::new(Duration::ZERO, time, second).watched(Some(&watch));
-            let mut arrivals = Arrivals::new(Some(Pace::new(1_000.0, false)), 1);
+            let mut arrivals = Arrivals::new(Some(Pace::new(1_000.0, None)), 1);
             arrivals.add_due(8_000_000, &mut tally);
             assert_eq!(arrivals.pause(8_400_000, 20_000_000, &tally), Duration::from_micros(600));
             arrivals.add_due(12_000_000, &mut tally);

@@ -167,7 +167,7 @@ impl<'a> Engine<'a> {
     }
 
     /// Takes the counts, and publishes them.
-    fn finish(&mut self) -> Load {
+    pub(super) fn finish(&mut self) -> Load {
         if let Some(watch) = self.watch {
             let now = self.now();
             self.tally.publish_last(now, watch);
@@ -238,16 +238,10 @@ impl<'a> Engine<'a> {
         calls_per_arrival(self.job)
     }
 
-    /// Index of the next request.
-    fn choose(&mut self) -> usize {
-        self.chosen = self.chosen.wrapping_add(1);
-        self.job.nth(self.chosen - 1)
-    }
-
     /// Begins a request, or a session, on a free slot.
     fn start(&mut self, index: usize, intended: u64, now: u64) -> io::Result<()> {
         let left = self.calls_per_arrival();
-        let which = self.choose();
+        let which = self.job.choose(&mut self.chosen);
         let call =
             Call { intended, began: intended, sent: 0, left, which, bytes: 0, retried: false };
         self.calls += 1;
@@ -296,7 +290,7 @@ impl<'a> Engine<'a> {
                 self.fail(index, Failure::Timeout);
             }
         }
-        self.arrivals.expire(oldest, &mut self.tally);
+        self.expire_waiting(oldest);
         if matches!(self.job.offered, Offered::Closed { .. }) && self.tally.is_open(now) {
             for index in self.pool.take_shut() {
                 if !self.tally.is_open(now) {
@@ -316,7 +310,13 @@ impl<'a> Engine<'a> {
                 self.fail(index, Failure::Timeout);
             }
         }
-        self.arrivals.expire(u64::MAX, &mut self.tally);
+        self.expire_waiting(u64::MAX);
+    }
+
+    /// Gives up arrivals that still wait for a connection.
+    fn expire_waiting(&mut self, before: u64) {
+        let Self { arrivals, tally, job, chosen, .. } = self;
+        arrivals.expire(before, tally, || job.choose(chosen));
     }
 }
 

@@ -138,6 +138,7 @@ mod tests {
             tls: None,
             over,
             beside: None,
+            draw: 0,
             warm_up: Duration::ZERO,
             duration: Duration::from_secs(1),
             timeout: Duration::from_secs(1),

@@ -81,7 +81,7 @@ pub use slow::SlowClients;
 pub use status::Status;
 pub use tls::Tls;
 use visits::Steps;
-pub use watch::{APART_MAX, Apart, Bin, Progress, Watch};
+pub use watch::{APART_MAX, Apart, Bin, InTime, Progress, Watch};
 pub use websocket::{
     content as websocket_content, message as websocket_message, ping as websocket_ping,
 };
@@ -99,10 +99,19 @@ pub fn run_beside(job: &Job, clients: &SlowClients) -> io::Result<Load> {
 }
 
 /// As `run`, with figures for another thread meanwhile. A stop request ends it with the figures so
-/// far, in which requests under way are neither replies nor errors; so does the watch's number of
-/// requests, once these have ended.
+/// far, in which requests under way are neither replies nor errors; so do the watch's number of
+/// requests, once these have ended, and an error of the generator after its first request, which
+/// `Progress::fault` has then.
 pub fn run_watched(job: &Job, watch: &Watch) -> io::Result<Load> {
-    Engine::new(job)?.watched(watch).run(job.duration)
+    let mut engine = Engine::new(job)?.watched(watch);
+    engine.run(job.duration).or_else(|fault| {
+        let load = engine.finish();
+        if load.intended == 0 {
+            return Err(fault);
+        }
+        watch.fail(&fault);
+        Ok(load)
+    })
 }
 
 /// The load of one thread, by the job's protocol.
@@ -187,6 +196,19 @@ impl<'a> Engine<'a> {
             Engine::Visits3(engine) => engine.run(duration),
         }
     }
+
+    /// Takes the counts so far, and publishes them.
+    fn finish(&mut self) -> Load {
+        match self {
+            Engine::Http1(engine) => engine.finish(),
+            Engine::Http2(engine) => engine.finish(),
+            Engine::Http3(engine) => engine.finish(),
+            Engine::WebSocket(engine) => engine.finish(),
+            Engine::Visits1(engine) => engine.finish(),
+            Engine::Visits2(engine) => engine.finish(),
+            Engine::Visits3(engine) => engine.finish(),
+        }
+    }
 }
 
 /// The protocol of connections with this use.
@@ -241,6 +263,8 @@ pub struct Job {
     pub over: Option<ConnectionUse>,
     /// Streams beside the requests, if any.
     pub beside: Option<Bulk>,
+    /// Number of the draw of random arrivals: jobs with the same one have the same arrivals.
+    pub draw: u64,
     /// Time that is not counted.
     pub warm_up: Duration,
     /// Time that is counted.
@@ -256,6 +280,13 @@ impl Job {
     fn nth(&self, number: usize) -> usize {
         let at = number % self.order.len().max(1);
         self.order.get(at).map_or(0, |&which| which as usize)
+    }
+
+    /// Index of the request after those that were chosen, which counts it among them.
+    fn choose(&self, chosen: &mut usize) -> usize {
+        let which = self.nth(*chosen);
+        *chosen = chosen.wrapping_add(1);
+        which
     }
 
     /// The request of this index, and its body over HTTP/2 and HTTP/3.

@@ -171,7 +171,7 @@ impl<'a, L: Link> Engine<'a, L> {
     }
 
     /// Takes the counts, and publishes them.
-    fn finish(&mut self) -> Load {
+    pub(super) fn finish(&mut self) -> Load {
         if let Some(watch) = self.watch {
             let now = self.now();
             self.tally.publish_last(now, watch);
@@ -255,8 +255,7 @@ impl<'a, L: Link> Engine<'a, L> {
 
     /// Begins a request; the next flush sends it, or the connection's establishment.
     fn start(&mut self, slot: usize, intended: u64, now: u64) {
-        let which = self.job.nth(self.chosen);
-        self.chosen = self.chosen.wrapping_add(1);
+        let which = self.job.choose(&mut self.chosen);
         let (began, left) = (intended, 1);
         let call = Call { intended, began, sent: now, left, which, bytes: 0, retried: false };
         self.calls += 1;
@@ -398,7 +397,7 @@ impl<'a, L: Link> Engine<'a, L> {
     fn sweep(&mut self) -> io::Result<()> {
         let oldest = self.turn.saturating_sub(self.timeout);
         self.expire(oldest);
-        self.arrivals.expire(oldest, &mut self.tally);
+        self.expire_waiting(oldest);
         // Requests that were given up may have been the last ones.
         (0..self.links.len()).try_for_each(|link| self.replace(link).map(drop))?;
         if self.is_closed() && self.turn < self.tally.to() {
@@ -428,6 +427,12 @@ impl<'a, L: Link> Engine<'a, L> {
     /// Gives up all requests at the end of time.
     fn abandon(&mut self) {
         self.expire(u64::MAX);
-        self.arrivals.expire(u64::MAX, &mut self.tally);
+        self.expire_waiting(u64::MAX);
+    }
+
+    /// Gives up arrivals that still wait for a place.
+    fn expire_waiting(&mut self, before: u64) {
+        let Self { arrivals, tally, job, chosen, .. } = self;
+        arrivals.expire(before, tally, || job.choose(chosen));
     }
 }

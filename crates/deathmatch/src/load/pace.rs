@@ -12,7 +12,7 @@ use crate::sample::Offered;
 const RATE_MIN: f64 = 0.001;
 const RATE_MAX: f64 = 1e6;
 
-/// Every load draws the same gaps, so that arrivals are the same for all contenders.
+/// Loads of one draw have the same gaps, so that arrivals are the same for all contenders.
 const SEED: u64 = 0x6875_7274_6c65;
 
 /// Successive intended times in nanoseconds since the start.
@@ -26,9 +26,10 @@ pub(super) struct Pace {
 }
 
 impl Pace {
-    pub(super) fn new(rate: f64, poisson: bool) -> Pace {
+    /// `draw`: its number if the gaps are random; `None`: they are equal.
+    pub(super) fn new(rate: f64, draw: Option<u64>) -> Pace {
         let gap_ns = 1e9 / rate;
-        let random = poisson.then_some(SplitMix(SEED));
+        let random = draw.map(|draw| SplitMix(SplitMix(SEED ^ draw).bits()));
         Pace { gap_ns, random, next_ns: 0.0, index: 0 }.begun()
     }
 
@@ -101,7 +102,7 @@ pub(super) fn plan(job: &Job, slots_max: usize) -> io::Result<(usize, Option<Pac
              leaves: raise it (ulimit -n) or ask for fewer"
         ));
     }
-    Ok((slots, rate.map(|rate| Pace::new(rate, poisson))))
+    Ok((slots, rate.map(|rate| Pace::new(rate, poisson.then_some(job.draw)))))
 }
 
 #[cfg(test)]
@@ -110,7 +111,7 @@ mod tests {
 
     #[test]
     fn equal_gaps_do_not_drift() {
-        let mut pace = Pace::new(3000.0, false);
+        let mut pace = Pace::new(3000.0, None);
         let last = (0..=3_000_000).map(|_| pace.due(u64::MAX).unwrap()).last();
         assert_eq!(last, Some(1_000_000_000_000));
         assert_eq!(pace.due(1), None, "not before its time");
@@ -119,21 +120,34 @@ mod tests {
     /// Regression: each slice had the same arrivals, 6 % more than the rate.
     #[test]
     fn slices_with_poisson_gaps_have_the_rate_and_differ() {
-        let (mut pace, mut counts) = (Pace::new(1_000.0, true), Vec::new());
+        let (mut pace, mut counts) = (Pace::new(1_000.0, Some(0)), Vec::new());
         for _ in 0..400 {
             counts.push(std::iter::from_fn(|| pace.due(250_000_000 - 1)).count());
-            pace = Pace::new(1_000.0, true).after(Some(&pace));
+            pace = Pace::new(1_000.0, Some(0)).after(Some(&pace));
         }
         let mean = counts.iter().sum::<usize>() as f64 / counts.len() as f64;
         assert!((mean - 250.0).abs() < 2.5, "{mean}");
         counts.dedup();
         assert!(counts.len() > 350, "{counts:?}");
-        assert_eq!(Pace::new(1_000.0, false).after(Some(&pace)).next(), 0);
+        assert_eq!(Pace::new(1_000.0, None).after(Some(&pace)).next(), 0);
+    }
+
+    /// Regression: bursts of a duel had the same arrivals one after the other.
+    #[test]
+    fn each_draw_has_its_own_arrivals() {
+        let first = |draw| Pace::new(1_000.0, Some(draw)).next();
+        assert_eq!(first(7), first(7));
+        let mut all: Vec<u64> = (0..1_000).map(first).collect();
+        let mean = all.iter().sum::<u64>() as f64 / 1e9;
+        assert!((mean - 1.0).abs() < 0.1, "{mean} ms");
+        all.sort_unstable();
+        all.dedup();
+        assert!(all.len() > 990, "{}", all.len());
     }
 
     #[test]
     fn poisson_gaps_have_the_mean_and_the_variance_of_the_exponential() {
-        let mut pace = Pace::new(1000.0, true);
+        let mut pace = Pace::new(1000.0, Some(0));
         let times: Vec<u64> = (0..100_001).map(|_| pace.due(u64::MAX).unwrap()).collect();
         let gaps: Vec<f64> = times.windows(2).map(|t| (t[1] - t[0]) as f64 / 1e6).collect();
         let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;

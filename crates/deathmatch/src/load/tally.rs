@@ -27,6 +27,8 @@ pub(super) struct Tally {
     load: Load,
     from: u64,
     to: u64,
+    /// The latest intended time.
+    latest: u64,
     timeout: u64,
     /// `None` unless the job is watched.
     observer: Option<Box<Observer>>,
@@ -39,7 +41,7 @@ impl Tally {
         let whole_seconds = usize::try_from(duration.as_secs()).unwrap_or(0);
         let replies_per_second = vec![0; whole_seconds];
         let load = Load { seconds: duration.as_secs_f64(), replies_per_second, ..Load::default() };
-        Tally { load, from, to, timeout: nanoseconds(timeout), observer: None }
+        Tally { load, from, to, latest: 0, timeout: nanoseconds(timeout), observer: None }
     }
 
     /// Counts what a watch shows too.
@@ -78,8 +80,9 @@ impl Tally {
         if self.measures(intended) {
             self.load.intended += requests;
         }
+        self.latest = self.latest.max(intended);
         if self.is_full() {
-            self.to = self.to.min(intended + 1);
+            self.to = self.to.min(self.latest + 1);
             let offering_ns = self.to.saturating_sub(self.from);
             self.load.draining_s = self.load.seconds - offering_ns as f64 / 1e9;
         }
@@ -92,6 +95,13 @@ impl Tally {
         self.wait(intended, could_begin - intended);
         if self.measures(intended) {
             self.load.lateness.record(now.saturating_sub(could_begin));
+        }
+    }
+
+    /// Counts the delay of a step by the generator, after the pause before it.
+    pub(super) fn late(&mut self, intended: u64, now: u64) {
+        if self.measures(intended) {
+            self.load.lateness.record(now.saturating_sub(intended));
         }
     }
 
@@ -163,6 +173,9 @@ impl Tally {
         if self.measures(at.intended) {
             if let Some(observer) = &mut self.observer {
                 observer.reply(at.which, at.status);
+                if at.ended < self.to {
+                    observer.in_time(at.bytes);
+                }
             }
             self.load.replies += 1;
             self.load.bytes += at.bytes;
@@ -239,6 +252,23 @@ pub(super) fn nanoseconds(duration: Duration) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Regression: of visits with pauses, requests could be counted without their responses.
+    #[test]
+    fn the_last_of_a_number_of_requests_may_be_due_before_others() {
+        let watch = Watch::new(Some(2));
+        let hour = Duration::from_secs(3_600);
+        let mut tally = Tally::new(Duration::ZERO, hour, hour).watched(Some(&watch));
+        for intended in [100, 50] {
+            tally.intend(intended, 1);
+        }
+        for intended in [100, 50] {
+            let (began, sent, ended) = (intended, intended, intended + 10);
+            tally.reply(&Reply { intended, which: 0, began, sent, ended, bytes: 1, status: None });
+        }
+        let load = tally.finish();
+        assert_eq!((load.intended, load.replies), (2, 2));
+    }
 
     /// Regression: the work of a load by number counted until its last request began, and all of
     /// its time as time in which it could have worked.

@@ -1,6 +1,7 @@
 //! Figures of a job while it runs, for another thread; and of its course, in bins of time.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::Status;
@@ -36,8 +37,12 @@ pub struct Progress {
     pub load: Load,
     /// Number of responses by status.
     pub statuses: BTreeMap<Status, u64>,
+    /// Those of the responses that ended within the offered time.
+    pub in_time: InTime,
     /// Connections that the server accepted.
     pub connections: u64,
+    /// Error of the generator that ended the load.
+    pub fault: Option<String>,
     /// The last full second, or all of a shorter time.
     pub recent: Bin,
     /// The course, once the job has ended.
@@ -52,6 +57,16 @@ impl Progress {
     pub fn bad_statuses(&self) -> u64 {
         self.statuses.iter().filter(|(status, _)| status.is_failure()).map(|(_, count)| count).sum()
     }
+}
+
+/// Complete responses that ended within the offered time. The others, under way at its end, may
+/// take as long as the timeout, which is no time of the load.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct InTime {
+    /// Their number.
+    pub replies: u64,
+    /// Their bytes, heads included.
+    pub bytes: u64,
 }
 
 /// Figures of one of the job's requests.
@@ -91,6 +106,10 @@ impl Watch {
         self.lock().clone()
     }
 
+    pub(super) fn fail(&self, fault: &io::Error) {
+        self.lock().fault = Some(fault.to_string());
+    }
+
     fn lock(&self) -> MutexGuard<'_, Progress> {
         self.progress.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -101,6 +120,7 @@ impl Watch {
 pub(super) struct Observer {
     pub(super) requests_max: Option<u64>,
     statuses: BTreeMap<Status, u64>,
+    in_time: InTime,
     connections: u64,
     published: u64,
     bins: Vec<Bin>,
@@ -142,6 +162,12 @@ impl Observer {
         if let Some(apart) = self.apart(which) {
             apart.replies += 1;
         }
+    }
+
+    /// Counts a response that ended within the offered time.
+    pub(super) fn in_time(&mut self, bytes: u64) {
+        self.in_time.replies += 1;
+        self.in_time.bytes += bytes;
     }
 
     pub(super) fn response(&mut self, which: usize, ns: u64) {
@@ -193,6 +219,7 @@ impl Observer {
             seconds: seconds(now),
             load: Load { replies_per_second: Vec::new(), ..load.clone() },
             statuses: self.statuses.clone(),
+            in_time: self.in_time,
             connections: self.connections,
             ..Progress::default()
         }

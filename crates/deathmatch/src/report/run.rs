@@ -95,6 +95,9 @@ pub struct Contender {
     pub tuned: Vec<Tuned>,
     /// Reason for which it did not run, if it did not.
     pub absent: Option<String>,
+    /// Path, size and time of change of its executable; `None`: it is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub program: Option<String>,
 }
 
 /// A setting that differs from the default.

@@ -34,6 +34,11 @@ pub fn is_disturbed(sample: &Sample) -> bool {
     sample.slice.is_none() && sample.marks.contains(&Mark::ForeignCpu)
 }
 
+/// `true` if a rate was missed while other programs ran, so that it is no server's fault.
+pub fn is_missed_by_others(sample: &Sample) -> bool {
+    is_disturbed(sample) && verdict(sample) == RateVerdict::Overloaded
+}
+
 /// Kind of a figure, by the marks that spoil it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {

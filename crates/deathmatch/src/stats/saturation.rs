@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::fit::{counts, is_overload};
+use super::fit::{counts, is_missed_by_others, is_overload};
 use crate::load::saturation::{RateVerdict, verdict};
 use crate::sample::{Offered, Sample};
 
@@ -16,8 +16,8 @@ pub struct Saturation {
     pub low: f64,
     /// The lowest rate above it that was not carried; `None` if unknown.
     pub high: Option<f64>,
-    /// `true` if it is unknown because the generator was the limit; otherwise no higher rate was
-    /// offered.
+    /// `true` if it is unknown because the generator was the limit, or other programs ran each
+    /// time; otherwise no higher rate was offered.
     pub load_limited: bool,
 }
 
@@ -28,6 +28,8 @@ struct Votes {
     missed: u32,
     /// Missed, possibly by the generator.
     unknown: u32,
+    /// Missed while other programs ran; without another vote that is not known.
+    disturbed: u32,
 }
 
 /// The bracket of one contender's samples of one file; `None` without open loops at a rate. A rate
@@ -44,9 +46,15 @@ pub fn saturation<'a>(samples: impl IntoIterator<Item = &'a Sample>) -> Option<S
         // Positive numbers are in the order of their bits.
         let votes = rounds.entry(sample.round).or_default().entry(rate.to_bits()).or_default();
         match verdict(sample) {
+            _ if is_missed_by_others(sample) => votes.disturbed += 1,
             RateVerdict::Unknown => votes.unknown += 1,
             RateVerdict::Carried => votes.carried += 1,
             RateVerdict::Overloaded => votes.missed += 1,
+        }
+    }
+    for votes in rounds.values_mut().flat_map(BTreeMap::values_mut) {
+        if votes.carried + votes.missed + votes.unknown == 0 {
+            votes.unknown = votes.disturbed;
         }
     }
     let brackets: Vec<Saturation> = rounds.values().map(of_a_round).collect();

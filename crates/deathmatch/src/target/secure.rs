@@ -5,7 +5,7 @@ use std::io::{self, Read, Write};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use rustls::client::WebPkiServerVerifier;
+use rustls::client::{Resumption, WebPkiServerVerifier};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::verify_server_name;
 use rustls::crypto::aws_lc_rs;
@@ -121,6 +121,8 @@ fn config(protocol: Protocol, insecure: bool) -> Result<Arc<ClientConfig>, Strin
         builder.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth()
     };
     config.alpn_protocols = vec![protocol.id().to_vec()];
+    // All handshakes are alike, whichever connection came before.
+    config.resumption = Resumption::disabled();
     Ok(Arc::new(config))
 }
 

@@ -102,6 +102,7 @@ fn contender(row: &(&str, &str, f64, f64, f64, f64)) -> Contender {
             reason: "a log line costs 1.5 µs a request".into(),
         }],
         absent: None,
+        program: None,
     }
 }
 

@@ -61,6 +61,20 @@ fn several_urls_are_requested_by_their_weights_and_counted_apart() {
     }
 }
 
+/// Regression: requests that waited for a connection until their timeout were those of none.
+#[test]
+fn requests_that_wait_in_vain_are_counted_apart_too() {
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let server = Server::start(None);
+    let [one, other] =
+        ["/silent?1", "/silent?2"].map(|path| format!("http://{}{path}", server.address));
+    let load_args = ["-n", "10", "-c", "1", "-r", "100", "--timeout", "300ms"];
+    let (_, found) = load(&[&load_args[..], &[&one, &other]].concat());
+    assert_eq!(found["errors"]["timeout"], 10, "{found}");
+    let want = json!([["GET /silent?1", 0, 5], ["GET /silent?2", 0, 5]]);
+    assert_eq!(by_request(&found), want, "{found}");
+}
+
 #[test]
 fn files_of_targets_and_archives_of_browsers_have_the_requests() {
     let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);

@@ -5,12 +5,15 @@ use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::unix::net::UnixListener;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError};
 use std::thread;
+use std::time::Duration;
 
 use deathmatch::tls::Identity;
+use rustix::process::{Pid, Resource, Rlimit, prlimit};
+use serde_json::Value;
 
 use crate::scripted::folder;
 use crate::server::{Server, tls};
@@ -49,7 +52,7 @@ fn a_request_goes_the_way_it_is_told() {
                 .output()
                 .unwrap();
             assert_eq!(output.status.code(), Some(0), "{options:?}: {}", said(&output));
-            let found: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+            let found: Value = serde_json::from_slice(&output.stdout).unwrap();
             assert_eq!(found["responses"], 20, "{options:?}: {found}");
             if options[0].starts_with("--unix") {
                 assert_eq!(found["address"], socket, "{found}");
@@ -194,7 +197,7 @@ fn missing_responses_are_in_the_percentiles_or_beside_them() {
         .args(["-n", "250", "-c", "2", "-r", "100", &url, "--json"])
         .output()
         .unwrap();
-    let found: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let found: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert!(found["failed"].as_u64() >= Some(200), "{found}");
     let notes = found["warnings"].to_string();
     assert!(notes.contains("that failed have no response time"), "{notes}");
@@ -202,7 +205,7 @@ fn missing_responses_are_in_the_percentiles_or_beside_them() {
         assert!(!notes.contains(untrue), "{untrue}: {notes}");
     }
     let last = found["course"].as_array().unwrap().last().unwrap();
-    assert_eq!(last["p99_ms"], serde_json::Value::Null, "a second without a response: {last}");
+    assert_eq!(last["p99_ms"], Value::Null, "a second without a response: {last}");
 }
 
 /// A server that answers so many requests and then is gone.
@@ -300,10 +303,10 @@ fn vs_compares_urls_of_https_and_no_server_of_tls_with_one_without() {
     ] {
         // Few cycles show nothing.
         assert_eq!(output.status.code(), Some(3), "{}", said(&output));
-        let found: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        let found: Value = serde_json::from_slice(&output.stdout).unwrap();
         let contenders = found["duels"][0]["contenders"].as_object().unwrap();
         assert_eq!(contenders.len(), 2, "{found}");
-        let is_measured = |its: &serde_json::Value| {
+        let is_measured = |its: &Value| {
             its["replies_per_s"].as_f64() > Some(0.0) && its["errors"] == 0
         };
         assert!(contenders.values().all(is_measured), "{found}");
@@ -318,4 +321,31 @@ fn vs_compares_urls_of_https_and_no_server_of_tls_with_one_without() {
         assert_eq!(output.status.code(), Some(2), "{}", said(&output));
         assert!(said(&output).contains(words), "{words}: {}", said(&output));
     }
+}
+
+/// Regression: all figures were lost.
+#[test]
+fn a_generator_that_can_open_no_more_connections_ends_with_its_figures() {
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let server = Server::start(None);
+    let url = format!("http://{}/close", server.address);
+    let child = Command::new(DEATHMATCH)
+        .args(["-d", "1h", "-c", "2", "--json", &url])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    for _ in 0..20 {
+        server.seen.lock().unwrap().recv_timeout(Duration::from_secs(60)).unwrap();
+    }
+    let none = Rlimit { current: Some(3), maximum: Some(3) };
+    prlimit(Some(Pid::from_child(&child)), Resource::Nofile, none).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+    assert!(said(&output).contains("cannot open a connection"), "{}", said(&output));
+    let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(found["responses"].as_u64() > Some(10), "{found}");
+    assert_eq!(found["is_interrupted"], true, "{found}");
+    let warning = found["warnings"][0].as_str().unwrap();
+    assert!(warning.starts_with("The load ended early: cannot open a connection"), "{found}");
 }

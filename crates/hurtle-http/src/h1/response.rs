@@ -1,7 +1,7 @@
 //! Encodes a response head (RFC 9112 section 4): status line, Date, fields, framing and connection
 //! fields. Prepared field lines are copied unchanged.
 
-use http::{HeaderMap, StatusCode};
+use http::{HeaderMap, StatusCode, header};
 
 use crate::message::field_lines::number_field;
 use crate::message::response::{
@@ -30,6 +30,11 @@ pub fn encode(
         Persistence::KeepAlive => out.extend_from_slice(b"Connection: keep-alive\r\n"),
         Persistence::Close => out.extend_from_slice(b"Connection: close\r\n"),
         Persistence::Upgrade => out.extend_from_slice(b"Connection: upgrade\r\n"),
+    }
+    // RFC 9110 section 7.8: an application's 426 names protocols, too.
+    let offers = matches!(fields, Fields::Map(map) if map.contains_key(header::UPGRADE));
+    if offers && persistence != Persistence::Upgrade {
+        out.extend_from_slice(b"Connection: upgrade\r\n");
     }
     out.extend_from_slice(b"\r\n");
 }

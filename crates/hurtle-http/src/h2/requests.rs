@@ -149,6 +149,9 @@ impl Connection {
             self.early.take(id.into());
             return self.breach(id, Reason::PROTOCOL_ERROR);
         }
+        if section.fault == Some(Fault::TooLarge) {
+            self.count(Kind::Reset)?;
+        }
         // A PRIORITY_UPDATE before the request is newer than what the request says (RFC 9218
         // section 7).
         let priority = self.early.take(id.into()).or(section.priority);

@@ -7,8 +7,8 @@ use crate::allowance::{Allowance, Rate};
 /// Frames of the control stream, and unidirectional streams of unknown types.
 const CHATTER: Rate = Rate { burst: 500, per_second: 100 };
 
-/// Streams that the peer opens and cancels (CVE-2023-44487). A browser that leaves a page cancels
-/// many.
+/// Streams that the peer opens in vain: it cancels them (CVE-2023-44487), as a browser does that
+/// leaves a page, or their head is beyond the limit.
 const RESETS: Rate = Rate { burst: 200, per_second: 50 };
 
 /// Streams that the server resets because of malformed requests.
@@ -39,7 +39,7 @@ const RATES: [Rate; 5] = [CHATTER, RESETS, BREACHES, SMALL_FRAMES, INSTRUCTIONS]
 
 const REASONS: [&str; 5] = [
     "too many frames on the control stream",
-    "too many cancelled requests",
+    "too many requests that are cancelled or have too large a head",
     "too many malformed requests",
     "too many small frames",
     "too many instructions for the dynamic table",

@@ -218,6 +218,7 @@ impl Connection {
         stream.input = Bytes::new();
         self.decoder.cancel(id);
         self.events.push_back(Event::HeadTooLarge(id));
+        self.flood.count(Kind::Reset, 1, self.now_ms)?;
         self.check_output()
     }
 

@@ -1,6 +1,6 @@
 //! Tests of floods: frames that cost a client little and a server much end the connection.
 
-use hurtle_http::h2::{Event, Reason};
+use hurtle_http::h2::{Event, Limits, Reason};
 
 use crate::wire::*;
 
@@ -76,6 +76,30 @@ fn streams_that_the_server_is_made_to_reset() {
         let ended = Event::Closed(Reason::ENHANCE_YOUR_CALM);
         assert_eq!(events(&mut connection), [ended], "{why}");
     }
+}
+
+/// Regression: a client of few requests a second could make the server decode heads beyond the
+/// limit without end.
+#[test]
+fn heads_beyond_the_limit() {
+    let mut connection = begun_with(&Limits { header_list_bytes_max: 4_096, ..Limits::default() });
+    let head = [block(&GET), field("a", &"x".repeat(100)).repeat(60)].concat();
+    let (mut refused, mut last) = (0, None);
+    while !connection.is_finished() {
+        let stream = 2 * refused + 1;
+        connection.receive(&frame(HEADERS, END_HEADERS | END_STREAM, stream, &head), 0);
+        for event in events(&mut connection) {
+            if let Event::HeadTooLarge(id) = event {
+                connection.send_head(id, 431, [], true).unwrap();
+            }
+            last = Some(event);
+        }
+        written(&mut connection);
+        refused += 1;
+        assert!(refused < FLOOD as u32);
+    }
+    assert_eq!(last, Some(Event::Closed(Reason::ENHANCE_YOUR_CALM)));
+    assert!(refused > 100, "so many that a browser with large cookies sees why: {refused}");
 }
 
 /// The output queued for a peer that never reads is bounded, whatever it requests.

@@ -48,11 +48,16 @@ fn floods_end_their_connection() {
 
 #[test]
 fn floods_of_streams_end_their_connection() {
-    let rows: [(&str, fn(&mut Connection, u64)); 5] = [
+    let rows: [(&str, fn(&mut Connection, u64)); 6] = [
         ("resets", |connection, id| connection.reset(id, 0)),
         ("stops", |connection, id| connection.stopped(id, 0)),
         ("malformed requests", |connection, id| {
             connection.receive(id, headers(&GET[1..]).into(), true, 0);
+        }),
+        // Regression: they were decoded and refused without end.
+        ("heads beyond the limit", |connection, id| {
+            let large = [&GET[..], &[("a", ""); 2_000]].concat();
+            connection.receive(id, headers(&large).into(), true, 0);
         }),
         ("incomplete requests", |connection, id| connection.receive(id, Bytes::new(), true, 0)),
         ("cancellations that are not read", |connection, id| {

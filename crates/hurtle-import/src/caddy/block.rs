@@ -4,6 +4,7 @@
 
 use toml::Value;
 
+use super::fields::Edits;
 use super::handlers::{answer, file_server, php, respond};
 use super::hidden::hide;
 use super::matcher::{self, Matcher};
@@ -112,7 +113,17 @@ fn merge_php(items: &mut Vec<Item<'_>>, report: &mut Report) {
         item.name() == "file_server" && (matcher.is_none() || item.matcher == matcher)
     };
     let lines = items.iter().filter(is_beside).flat_map(|item| item.d.children());
-    for line in lines.filter(|line| !is_of_mount(line)) {
+    let mut lines: Vec<&Directive> = lines.filter(|line| !is_of_mount(line)).collect();
+    // Every mount of scripts serves the files of its paths.
+    let is_of_others = |item: &&Item<'_>| item.name() == "file_server" && item.matcher.is_none();
+    let others = items.iter().filter(is_of_others).flat_map(|item| item.d.children());
+    let decides = |line: &&Directive| matches!(line.name.as_str(), "hide" | "root") && !is_of_mount(line);
+    for line in others.filter(decides) {
+        if !lines.iter().any(|known| std::ptr::eq(*known, line)) {
+            lines.push(line);
+        }
+    }
+    for line in lines {
         report.refuse(
             line,
             "files beside scripts have no settings of their own: write scripts and files into a `handle` each",
@@ -264,6 +275,7 @@ fn one(
             match item.name() {
                 "basic_auth" => access::basic(d, args, parts.is_clear, &mut keys, report)?,
                 _ => {
+                    asks_about_sent_path(d, matcher.as_ref(), scope, parts, report)?;
                     access::forward(d, args, &mut keys, report)?;
                     let copied = keys.iter().find(|(name, _)| name == "copy_headers");
                     let copied = copied.and_then(|(_, names)| names.as_array());
@@ -302,6 +314,49 @@ fn one(
         _ => setting(d, args, scope, report)?,
     }
     Ok(false)
+}
+
+/// Checks what is changed before `forward_auth`: hurtle's asks about the request of the client.
+fn asks_about_sent_path(
+    d: &Directive,
+    matcher: Option<&Matcher>,
+    scope: &Scope,
+    parts: &Parts,
+    report: &mut Report,
+) -> Result<(), String> {
+    let may_ask = |path: &str| {
+        let paths = matcher.map_or(&[][..], |matcher| &matcher.paths);
+        let meets = |own: &String| {
+            let begin = own.trim_end_matches('*');
+            path.starts_with(begin) || begin.starts_with(path)
+        };
+        paths.is_empty() || paths.iter().any(meets)
+    };
+    let new_path = |rule: &Keys| {
+        let (_, to) = rule.iter().find(|(key, _)| key == "rewrite")?;
+        Some(to.as_str()?.split(['{', '?']).next().unwrap_or_default().to_owned())
+    };
+    let mut new_paths = parts.rules.iter().filter_map(new_path);
+    if scope.rewritten.is_some() || new_paths.any(|path| may_ask(&path)) {
+        return Err("in Caddy it gets the new path of a rewrite, and here that of the client".into());
+    }
+    if scope.request != Edits::default() {
+        return Err("in Caddy it gets the fields that request_header changes before it".into());
+    }
+    if let Some(last) = scope.try_files.last() {
+        let text = format!(
+            "it gets the path of the client, and in Caddy that of the file, such as {last}: GET /x"
+        );
+        report.remark(d, &text);
+    }
+    if !scope.prefix.is_empty() {
+        let text = format!(
+            "it gets X-Forwarded-Uri with the prefix, and in Caddy without: GET {}/x",
+            scope.prefix
+        );
+        report.remark(d, &text);
+    }
+    Ok(())
 }
 
 /// Keeps the path that the handler behind a rewrite gets.

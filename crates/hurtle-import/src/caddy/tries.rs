@@ -3,8 +3,11 @@
 use super::block::{HANDLERS, Item, has};
 use super::handlers::try_files;
 use super::matcher::Matcher;
+use super::pattern::{expression, pattern};
 use super::scope::Scope;
 use crate::report::Report;
+use crate::syntax::Directive;
+use hurtle_config::PathRegex;
 
 /// Handlers that answer any path alike.
 const FIXED: [&str; 3] = ["abort", "error", "respond"];
@@ -68,6 +71,44 @@ fn may_look_at_path(matcher: &Matcher) -> bool {
     !matcher.paths.is_empty() || matcher.regex.is_some() || matcher.others.contains_key("not")
 }
 
+/// `true`: it refuses its requests.
+fn is_refusal(d: &Directive) -> bool {
+    match d.name.as_str() {
+        "abort" | "error" => true,
+        "respond" => d.args.iter().any(|arg| arg.parse().is_ok_and(|status: u16| status >= 400)),
+        _ => d.children().iter().any(is_refusal),
+    }
+}
+
+/// Returns a result of the tries that meets a matcher which the path of the client may not meet.
+fn met_by<'t>(matcher: &Matcher, tries: &'t [String]) -> Option<&'t str> {
+    let has_not = matcher.others.contains_key("not");
+    let is_in = |text: &str, path: &str| {
+        PathRegex::new(text).map_or(true, |regex| regex.is_in(path.as_bytes()))
+    };
+    let is_met = |result: &&String| match result.strip_prefix("{path}") {
+        // hurtle redirects to a directory, and the path is then that of the client.
+        Some("" | "/") => false,
+        Some(end) => {
+            let mut paths = matcher.paths.iter().filter(|path| !path.ends_with("/*"));
+            // An expression that no path meets with the end only.
+            let is_regex = matcher.regex.as_ref().is_some_and(|(_, text)| {
+                text.contains('$') || is_in(text, end) || is_in(text, &format!("/x{end}"))
+            });
+            has_not || is_regex || paths.any(|path| path.ends_with(end))
+        }
+        None => {
+            let is_regex = matcher.regex.as_ref().is_some_and(|(_, text)| is_in(text, result));
+            let is_path = |path: &String| {
+                let own = pattern(path).map(|own| format!("(?i)^{}$", expression(&own)));
+                own.map_or(true, |own| is_in(&own, result))
+            };
+            has_not || is_regex || matcher.paths.iter().any(is_path)
+        }
+    };
+    tries.iter().find(is_met).map(String::as_str)
+}
+
 /// Checks a handler before the files: it gets the request whether or not a file is there.
 fn beside(other: &Item<'_>, tries: &[String]) -> Result<(), String> {
     let is_of_path = |matcher: &Matcher| matcher.is_of_path() && matcher.file.is_none();
@@ -80,6 +121,13 @@ fn beside(other: &Item<'_>, tries: &[String]) -> Result<(), String> {
         }
         name => FIXED.contains(&name),
     };
+    if let Some(result) = other.matcher.as_ref().filter(|_| is_refusal(other.d)).and_then(|own| met_by(own, tries)) {
+        return Err(format!(
+            "in Caddy `{}` refuses the file of {result}, too, which hurtle finds behind it: write it for a whole \
+             directory, such as /private/*",
+            other.d
+        ));
+    }
     let keeps_path = tries.iter().all(|path| path.starts_with("{path}"));
     let is_of_upstream =
         !["file_server", "php_fastcgi", "redir", "try_files"].iter().any(|name| has(other.d, name));

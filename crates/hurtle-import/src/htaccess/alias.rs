@@ -146,7 +146,7 @@ fn error_document(d: &Directive, parts: &mut Parts<'_>) -> Result<(), String> {
         {
             return Err("its path is that of a page, without a query and dots".to_owned());
         }
-        if words.ends_with(".php") {
+        if words.ends_with(".php") || words.contains(".php/") {
             return Err("a script answers no errors here: write a page, or leave missing paths to index.php by \
                         FallbackResource"
                 .to_owned());

@@ -15,10 +15,19 @@ use hurtle_config::PathRegex;
 /// directory. Where they close scripts beneath a directory, the directories are closed, too.
 pub(super) fn check(parts: &mut Parts<'_>, report: &mut Report) {
     // A rule for all missing files and directories precedes the search for an index.
-    if parts.front.as_ref().is_some_and(|front| front.takes_directories) {
-        return;
-    }
-    let names = serving::index(parts);
+    let front = parts.front.as_ref().filter(|front| front.takes_directories);
+    let names = match front.map(|front| (front.d, front.script().map(str::to_owned))) {
+        None => serving::index(parts),
+        Some((_, None)) => return,
+        // hurtle finds the script of a directory.
+        Some((d, Some(script))) => {
+            report.remark(
+                d,
+                &format!("GET /dir/ of a directory with a {script} runs it; Apache runs /{script}"),
+            );
+            vec![script]
+        }
+    };
     let (mut closings, mut known) = (Vec::new(), BTreeSet::new());
     for (d, text) in &parts.met {
         // Alternatives of one rule have its expression.

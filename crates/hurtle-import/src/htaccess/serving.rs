@@ -59,6 +59,19 @@ pub(super) fn scripts_in(tree: &Tree, parts: &mut Parts<'_>, report: &mut Report
     );
 }
 
+/// Closes the names of scripts that are not found as such, whose sources would be sent.
+pub(super) fn other_scripts(tree: &Tree, parts: &mut Parts<'_>, report: &mut Report) {
+    if !(tree.has_other_scripts || tree.is_cut) {
+        return;
+    }
+    let names = regex(r"(?i)\.(?:phtml|phar|phps|php[3-8])(/|$)".to_owned());
+    parts.refuse(vec![("match".to_owned(), names)], 403);
+    report.general(
+        "Of scripts those with .php alone are run, and names such as x.phtml are 403: GET /x.phtml."
+            .to_owned(),
+    );
+}
+
 /// The names of indexes.
 pub(super) fn index(parts: &Parts<'_>) -> Vec<String> {
     match &parts.settings.index {
@@ -109,7 +122,12 @@ fn files(parts: &Parts<'_>, front: Option<&Front<'_>>, tree: &Tree, report: &mut
             &format!("a request of another method for a missing path is not answered by {}: POST /x gets 405", front.path),
         );
     }
-    if settings.lists {
+    if settings.lists && settings.hides_names {
+        report.general(
+            "Directories are not listed, as a list would have the names that IndexIgnore hides: GET /dir/."
+                .to_owned(),
+        );
+    } else if settings.lists {
         put(&mut keys, "listing", true);
     }
     if settings.has_no_etag {
@@ -182,8 +200,10 @@ fn scripts(
         }
         _ => put(&mut keys, "front_controller", false),
     }
-    if names != ["index.php"] {
-        put_list(&mut keys, "index", &names);
+    match names.as_slice() {
+        [] => put(&mut keys, "index", names),
+        names if names != ["index.php"] => put_list(&mut keys, "index", names),
+        _ => {}
     }
     let mut params = toml::Table::new();
     for (name, value) in &settings.variables {

@@ -21,8 +21,6 @@ const TUNING: &[&str] = &[
     "enablemmap",
     "enablesendfile",
     "headername",
-    "indexignore",
-    "indexignorereset",
     "indexoptions",
     "indexorderdefault",
     "indexstylesheet",
@@ -45,6 +43,8 @@ pub(super) struct Settings {
     /// Names of indexes; `None`: Apache's own.
     pub(super) index: Option<Vec<String>>,
     pub(super) lists: bool,
+    /// `true`: lists of directories leave names out.
+    pub(super) hides_names: bool,
     /// `true`: links are not followed.
     pub(super) has_no_links: bool,
     pub(super) has_no_etag: bool,
@@ -94,6 +94,12 @@ impl Settings {
             }
             "setenvif" | "setenvifnocase" | "browsermatch" | "browsermatchnocase" => {
                 conditional(d, report)
+            }
+            // What they hide may be listed by name, so that nothing is.
+            "indexignore" | "indexignorereset" => {
+                self.hides_names |= !d.args.is_empty();
+                report.leave_out(d);
+                Ok(())
             }
             "fileetag" => {
                 self.has_no_etag = d.args.iter().any(|arg| arg.eq_ignore_ascii_case("none"));

@@ -45,6 +45,7 @@ pub(super) fn translate(
     rewrite::translate(&top.own, options, tree, &mut parts, report);
     parts.refusals.extend(alias_refusals);
     serving::scripts_in(tree, &mut parts, report);
+    serving::other_scripts(tree, &mut parts, report);
     let links = top.own.iter().rfind(|d| d.name.eq_ignore_ascii_case("options"));
     if let Some(d) = links.filter(|_| parts.settings.has_no_links && !parts.rules.is_empty()) {
         report.refuse(d, "Apache answers 403: mod_rewrite needs FollowSymLinks");
@@ -218,7 +219,8 @@ fn guarded<'s, 'd: 's>(
     report: &mut Report,
 ) -> Vec<Mount> {
     let mut guards = Vec::new();
-    for (section, own) in sections.filter(|(_, own)| !own.is_empty()) {
+    let sections: Vec<_> = sections.filter(|(_, own)| !own.is_empty()).collect();
+    for (section, own) in sections.iter().copied() {
         let all = own.within(rules);
         let Some(at) = section.at else { continue };
         let mut matched = toml::Table::new();
@@ -260,6 +262,25 @@ fn guarded<'s, 'd: 's>(
                 continue;
             }
         }
+        // The path of a script may end with the name of a file, and is none of the section.
+        let is_wider = parts.settings.has_php
+            && !access.is_closed
+            && !rules.access().is_ok_and(|around| around.is_open());
+        let beneath_scripts = section.files.as_ref().filter(|_| is_wider).map(|files| {
+            let own = &files.closing;
+            super::file_set::regex(format!(
+                r"(?i)(?:\.php(?:/.*)?(?:{own})|(?:{own}).*\.php(?:/|$))"
+            ))
+        });
+        // Those of methods within those of files have both.
+        let is_within = |(other, _): &(&Section<'_>, _)| {
+            !std::ptr::eq(*other, section) && other.files == section.files && other.methods.is_none()
+        };
+        let is_nested = section.files.is_some() && section.methods.is_some();
+        if is_nested && !access.is_closed && sections.iter().any(is_within) {
+            report.refuse(at, "within a section with access of its own: write it beside that one");
+            continue;
+        }
         let mut negated = None;
         if let Some(methods) = &section.methods {
             let names = Value::from(methods.names.clone());
@@ -268,12 +289,15 @@ fn guarded<'s, 'd: 's>(
                 false => drop(matched.insert("method".to_owned(), names)),
             }
         }
-        matched.extend(negated.map(|not| ("not".to_owned(), Value::Table(not))));
+        let mut not: Vec<Value> = negated.map(Value::Table).into_iter().collect();
+        not.extend(beneath_scripts);
+        let not = if not.len() > 1 { Some(Value::Array(not)) } else { not.pop() };
+        matched.extend(not.map(|not| ("not".to_owned(), not)));
         let place = vec![("match".to_owned(), Value::Table(matched))];
         let made = if access.is_closed {
             refusal(place, 403)
         } else {
-            let mut keys = serving::keys(parts, options, tree, true, report);
+            let mut keys = serving::keys(parts, options, tree, !is_wider, report);
             let mut passwords = Passwords::default();
             passwords.read(top);
             passwords.read(section);

@@ -26,6 +26,8 @@ pub struct Tree {
     pub nested: Vec<String>,
     /// `true`: a script of PHP was met there.
     pub has_scripts: bool,
+    /// `true`: one with another ending was met there, such as .phtml.
+    pub has_other_scripts: bool,
     /// `true`: not all directories were looked at.
     pub is_cut: bool,
 }
@@ -43,18 +45,22 @@ impl Tree {
         let root = fs::canonicalize(parent).unwrap_or_else(|_| parent.to_owned());
         let mut tree = Tree::empty(&root.to_string_lossy());
         let (mut files, mut directories) = names(&root);
-        tree.has_scripts = has_script(&files);
+        tree.note_scripts(&files);
         let mut waiting: Vec<(PathBuf, usize)> =
             directories.iter().map(|name| (root.join(name), 1)).collect();
         let mut count = 0;
         while let Some((directory, depth)) = waiting.pop() {
+            // A link to a directory is not followed.
+            if directory.is_symlink() {
+                continue;
+            }
             count += 1;
             if count > DIRECTORIES_MAX || depth > DEPTH_MAX {
                 tree.is_cut = true;
                 continue;
             }
             let (files, directories) = names(&directory);
-            tree.has_scripts |= has_script(&files);
+            tree.note_scripts(&files);
             if files.iter().any(|name| name == ".htaccess") {
                 let file = directory.join(".htaccess");
                 let shown = file.strip_prefix(&root).unwrap_or(&file);
@@ -69,21 +75,26 @@ impl Tree {
         tree.nested.sort();
         tree
     }
+
+    fn note_scripts(&mut self, files: &[String]) {
+        for name in files {
+            let name = name.to_ascii_lowercase();
+            let ending = name.rsplit_once('.').map_or("", |(_, ending)| ending);
+            self.has_scripts |= ending == "php";
+            self.has_other_scripts |= matches!(ending, "phtml" | "phar" | "phps")
+                || ending.strip_prefix("php").is_some_and(|rest| rest.len() == 1);
+        }
+    }
 }
 
-fn has_script(files: &[String]) -> bool {
-    files.iter().any(|name| name.to_ascii_lowercase().ends_with(".php"))
-}
-
-/// Names of files and of directories, sorted. A link to a directory is not followed, but counts as
-/// one.
+/// Names of files and of directories, sorted. A link to a directory counts as one.
 fn names(directory: &Path) -> (Vec<String>, Vec<String>) {
     let (mut files, mut directories) = (Vec::new(), Vec::new());
     for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
-        match entry.file_type() {
-            Ok(kind) if kind.is_dir() => directories.push(name),
-            _ => files.push(name),
+        match entry.path().is_dir() {
+            true => directories.push(name),
+            false => files.push(name),
         }
     }
     files.sort();

@@ -32,8 +32,9 @@ pub(crate) enum FetchResult {
     /// A response whose body is arriving.
     Arriving(Reader),
     Stored(Arc<Stored>),
-    /// The fetch failed; the client gets this status.
-    Failed(StatusCode),
+    /// The fetch failed; the client gets a stale response or this status. `None`: the upstream
+    /// sent an error, which is for none but the client that gets no stale response.
+    Failed(Option<StatusCode>),
     /// The fetch has no response for this request.
     Released,
 }
@@ -188,8 +189,8 @@ impl Flight {
         notify(pending, || FetchResult::Released);
     }
 
-    /// Ends the fetch without a response.
-    pub(crate) fn fail(self, status: StatusCode) {
+    /// Ends the fetch without a response; `status` as in `FetchResult::Failed`.
+    pub(crate) fn fail(self, status: Option<StatusCode>) {
         let pending = self.cache.shard(&self.key).end_fetch(&self.name, self.id);
         notify(pending, || FetchResult::Failed(status));
     }

@@ -11,9 +11,9 @@ use crate::config::{Config, Listen};
 /// Arguments that choose where a server listens.
 #[derive(Clone, Debug, Args)]
 pub(super) struct AddressArgs {
-    /// Address to listen on, like --listen.
-    #[arg(value_name = "PORT", value_parser = parse_listen, conflicts_with_all = ["listen", "port", "bind"])]
-    address: Option<Listen>,
+    /// Address to listen on, like --listen, or the port for --bind.
+    #[arg(value_name = "PORT", value_parser = parse_named, conflicts_with_all = ["listen", "port"])]
+    address: Option<Named>,
     /// Address to listen on: ADDR:PORT, :PORT, PORT, or unix:PATH; may be repeated [default:
     /// 127.0.0.1:8080, or the next free port].
     #[arg(short, long, value_name = "ADDR:PORT", value_parser = parse_listen, conflicts_with_all = ["port", "bind"])]
@@ -25,6 +25,14 @@ pub(super) struct AddressArgs {
     /// 127.0.0.1].
     #[arg(short, long, value_name = "ADDR", value_parser = parse_bind)]
     bind: Option<Bind>,
+}
+
+/// An address that is an argument of its own.
+#[derive(Clone, Debug)]
+pub(super) struct Named {
+    listen: Listen,
+    /// The port, if it is a number alone.
+    port: Option<u16>,
 }
 
 /// The value of `--bind`.
@@ -46,10 +54,10 @@ pub(super) struct Addresses {
 impl AddressArgs {
     /// Reads the first argument of the command as an address, if it is one and no file has its
     /// name: `hurtle 8080`.
-    pub(super) fn of_path(&self, path: Option<&Path>) -> Option<Listen> {
+    pub(super) fn of_path(&self, path: Option<&Path>) -> Option<Named> {
         let path = path.filter(|path| !path.exists())?;
         let is_port = |text: &&str| text.strip_prefix(':').unwrap_or(text).parse::<u16>().is_ok();
-        path.to_str().filter(is_port).and_then(|text| parse_listen(text).ok())
+        path.to_str().filter(is_port).and_then(|text| parse_named(text).ok())
     }
 
     /// The addresses; `first` is that of the first argument, and `has_default` says that they may
@@ -59,18 +67,27 @@ impl AddressArgs {
     /// Two arguments contradict each other, or the port is missing.
     pub(super) fn addresses(
         &self,
-        first: Option<Listen>,
+        first: Option<Named>,
         has_default: bool,
     ) -> Result<Addresses, ConfigProblems> {
-        let named: Vec<Listen> =
-            first.into_iter().chain(self.address.clone()).chain(self.listen.clone()).collect();
-        let ip = self.bind.map(|bind| bind.ip);
-        let ports: Vec<u16> =
-            self.port.into_iter().chain(self.bind.and_then(|bind| bind.port)).collect();
         let problem = |text: &str| Err(vec![text.to_owned()]);
+        let ip = self.bind.map(|bind| bind.ip);
+        let mut ports: Vec<u16> =
+            self.port.into_iter().chain(self.bind.and_then(|bind| bind.port)).collect();
+        let mut named = self.listen.clone();
+        let arguments: Vec<Named> = first.into_iter().chain(self.address.clone()).collect();
+        if arguments.len() + named.len().min(1) > 1 {
+            return problem("the address is given twice: remove one, or repeat --listen");
+        }
+        for Named { listen, port } in arguments {
+            match port.filter(|_| ip.is_some()) {
+                Some(port) => ports.push(port),
+                None => named.push(listen),
+            }
+        }
         match (named.is_empty(), ip, ports.as_slice()) {
             (false, None, []) => Ok(Addresses { listen: named, ip: None }),
-            (false, ..) => problem("the port is given twice: remove one"),
+            (false, ..) => problem("the address is given twice: remove one"),
             (true, Some(ip), []) if has_default => Ok(Addresses { listen: vec![], ip: Some(ip) }),
             (true, Some(_), []) => problem("--bind needs --port beside a configuration"),
             (true, None, []) => Ok(Addresses::default()),
@@ -79,7 +96,7 @@ impl AddressArgs {
                 let listen = vec![Listen::Tcp(SocketAddr::new(ip, *port))];
                 Ok(Addresses { listen, ip: None })
             }
-            (true, ..) => problem("--bind has a port, so --port is one too many: remove one"),
+            (true, ..) => problem("the port is given twice: remove one"),
         }
     }
 }
@@ -94,6 +111,11 @@ impl Addresses {
             }
         }
     }
+}
+
+/// Parses an address that is an argument of its own.
+fn parse_named(text: &str) -> Result<Named, String> {
+    Ok(Named { listen: parse_listen(text)?, port: text.parse().ok() })
 }
 
 /// Parses the value of `--listen`.

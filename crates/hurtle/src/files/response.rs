@@ -13,7 +13,7 @@ use hurtle_http::request::fields::{joined, map};
 use hurtle_http::semantics::conditional::Preconditions;
 use hurtle_http::semantics::media;
 
-use super::Hashes;
+use super::{Hashes, has_hidden_segment};
 use super::answer::{self, FileQuery};
 use super::arrival::Arrival;
 use super::entry::{FieldRules, Representation};
@@ -33,7 +33,8 @@ use crate::edits::ReadyEdits;
 /// 9110 sections 13 and 14). A missing file gives 404, an unreadable one 403.
 ///
 /// `name` is a path relative to the directory `root`. Nothing outside of `root` is ever sent,
-/// whatever `name` contains and wherever links lead. So `name` may come from the client unchecked.
+/// whatever `name` contains and wherever links lead; names that begin with a dot are missing, but for
+/// `.well-known`. So `name` may come from the client unchecked.
 ///
 /// Disk threads open and read the file. If the application returns the body with its length and
 /// without Content-Encoding, the kernel sends the file (`sendfile(2)`), even through boxed bodies
@@ -95,6 +96,9 @@ async fn find(
     name: &[u8],
     hashes: Hashes,
 ) -> Result<Outcome, LookupError> {
+    if has_hidden_segment(name, false) {
+        return Ok(Outcome::Other(Target::Missing));
+    }
     let rules = LookupRules {
         root: Root::new(root),
         origin: None,

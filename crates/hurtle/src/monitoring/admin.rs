@@ -36,14 +36,11 @@ const MODE: u32 = 0o600;
 /// Connections that the kernel may queue.
 const BACKLOG: u32 = 16;
 
-/// Longest wait for a reload.
-const RELOAD_TIME_MAX: Duration = Duration::from_secs(30);
-
 /// Longest time in which the process of an upgrade must accept connections.
 pub(crate) const READY_TIME_MAX: Duration = Duration::from_secs(30);
 
-/// Longest wait for an upgrade.
-const UPGRADE_TIME_MAX: Duration =
+/// Longest wait for an upgrade, or for a reload, which becomes one if it needs a new process.
+const ASKED_TIME_MAX: Duration =
     READY_TIME_MAX.saturating_mul(2).saturating_add(command::TIME_MAX);
 
 /// The methods of the commands.
@@ -114,8 +111,8 @@ async fn answer(head: &[u8], admin: &Admin) -> command::Reply {
     let executed = match command::target(head) {
         (b"GET", b"/metrics") => return metrics(services, head).await,
         (b"GET", b"/status") => return status(services).await,
-        (b"POST", b"/reload") => ask(requests, Request::Reload, RELOAD_TIME_MAX).await,
-        (b"POST", b"/upgrade") => ask(requests, Request::Upgrade, UPGRADE_TIME_MAX).await,
+        (b"POST", b"/reload") => ask(requests, Request::Reload).await,
+        (b"POST", b"/upgrade") => ask(requests, Request::Upgrade).await,
         (b"POST", b"/log-level") => set_log_level(head),
         (b"POST", b"/upstream") => change_upstream(head),
         _ => purge(head, admin).await,
@@ -133,12 +130,11 @@ async fn answer(head: &[u8], admin: &Admin) -> command::Reply {
 async fn ask(
     requests: &mpsc::UnboundedSender<Request>,
     request: impl FnOnce(Reply) -> Request,
-    time_max: Duration,
 ) -> Result<String, (StatusCode, String)> {
     let (reply, result) = oneshot::channel();
     let stopping = || (StatusCode::SERVICE_UNAVAILABLE, "the server is stopping\n".to_owned());
     requests.send(request(reply)).map_err(|_| stopping())?;
-    match rt::timeout(time_max, result).await {
+    match rt::timeout(ASKED_TIME_MAX, result).await {
         Some(Ok(Ok(text))) => Ok(text + "\n"),
         Some(Ok(Err(problems))) => {
             Err((StatusCode::UNPROCESSABLE_ENTITY, problems.join("\n") + "\n"))

@@ -2,6 +2,7 @@
 //! read only when the handler wants data.
 
 use std::mem;
+use std::pin::pin;
 use std::rc::Rc;
 
 use bytes::Bytes;
@@ -201,8 +202,16 @@ impl ArrivingBody {
                 }
                 false => SILENCE_MS_MAX,
             };
-            let filled =
-                duplex.fill(input, &mut self.reading, now_ms.saturating_add(wait_ms)).await;
+            let by_ms = now_ms.saturating_add(wait_ms);
+            let filled = {
+                let Self { reading, feeder: Some(feeder), .. } = self else { return Ok(()) };
+                let filling = pin!(duplex.fill(input, reading, by_ms));
+                // A body that was dropped is awaited no longer.
+                match race(filling, feeder.abandoned()).await {
+                    First::A(filled) => filled,
+                    First::B(()) => return Ok(()),
+                }
+            };
             self.waited_ms += clock::now_ms() - now_ms;
             *ended = matches!(filled, Ok(0)) && !matches!(self.reading, Reading::Ended(_));
             if *ended {

@@ -41,8 +41,18 @@ impl<'a, T: Protocol> Duplex<'a, T> {
     }
 }
 
+/// Ends the deadline for more bytes once none are awaited.
+struct AwaitedUntil<'a>(&'a Cell<u64>);
+
+impl Drop for AwaitedUntil<'_> {
+    fn drop(&mut self) {
+        self.0.set(NEVER);
+    }
+}
+
 impl<T: Protocol> Duplex<'_, T> {
     /// Reads more bytes, with a deadline of `by_ms`. Returns 0 at the end of the peer's data.
+    /// Cancel-safe.
     pub(super) async fn fill(
         &self,
         input: &mut Input,
@@ -50,9 +60,8 @@ impl<T: Protocol> Duplex<'_, T> {
         by_ms: u64,
     ) -> io::Result<usize> {
         self.more_by_ms.set(by_ms);
-        let filled = poll_fn(|cx| self.io.poll_fill(cx, input, reading)).await;
-        self.more_by_ms.set(NEVER);
-        filled
+        let _awaited = AwaitedUntil(&self.more_by_ms);
+        poll_fn(|cx| self.io.poll_fill(cx, input, reading)).await
     }
 
     /// Records that the handler got a frame of the request's body, or its end.

@@ -33,6 +33,9 @@ use crate::site::Resolved;
 use crate::transport::meter::Hold;
 use crate::transport::{Attempt, Fill, Input, Output, Pipe, SendQueue, Transport};
 
+/// Time without a byte of a client whose remote end has left, in milliseconds.
+const LAST_SILENCE_MS_MAX: u64 = 5_000;
+
 /// Bytes that one direction forwards before other tasks run.
 const TURN_BYTES: usize = 256 << 10;
 
@@ -143,7 +146,12 @@ async fn forward_both<T: Protocol>(
             ended => ended,
         }
     };
-    let receiving = carry(&remote, &mut received, &client, to_client, hold.as_deref());
+    let has_left = Cell::new(false);
+    let receiving = async {
+        let ended = carry(&remote, &mut received, &client, to_client, hold.as_deref()).await;
+        has_left.set(true);
+        ended
+    };
     let both = rt::try_both(sending, receiving);
     // Nothing else would notice the reset of a client that has ended its direction, or whose bytes
     // the remote end does not take.
@@ -151,9 +159,10 @@ async fn forward_both<T: Protocol>(
     let (mut last_moved, mut by_ms) = (None, 0);
     let due = || {
         slot.update(worker);
-        let moved = Some((to_remote.get(), to_client.get()));
+        let moved = Some((to_remote.get(), to_client.get(), has_left.get()));
         if moved != last_moved {
-            (last_moved, by_ms) = (moved, clock::now_ms() + SILENCE_MS_MAX);
+            let silence_ms = if has_left.get() { LAST_SILENCE_MS_MAX } else { SILENCE_MS_MAX };
+            (last_moved, by_ms) = (moved, clock::now_ms() + silence_ms);
         }
         by_ms
     };
@@ -162,7 +171,8 @@ async fn forward_both<T: Protocol>(
         First::B(()) => Err(CarryError::NotGiven),
     });
     exchange.request_bytes.set(to_remote.get());
-    ended
+    // A silent client has had what the remote end sent.
+    if ended.is_err() && has_left.get() { Ok(Ok(())) } else { ended }
 }
 
 impl fmt::Debug for Remote {

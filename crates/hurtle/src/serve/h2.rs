@@ -106,11 +106,14 @@ impl<T: Transport> Deadlines<Session<T>> for Clocks {
 
 impl Clocks {
     /// Returns the end of the time for the peer to close, in milliseconds. It reads the last
-    /// response meanwhile: closing while it sends would reset the connection.
+    /// response meanwhile: closing while it sends would reset the connection. One that floods may
+    /// never stop.
     fn linger(&self, since_ms: u64) -> u64 {
         let heard_ms = self.shared.pulse().heard_ms();
         let silent_ms = since_ms.max(heard_ms).saturating_add(LINGER_SILENCE_MS_MAX);
-        silent_ms.min(since_ms.saturating_add(LINGER_MS_MAX))
+        let (_, is_flooded) = self.shared.limits_hit();
+        let most_ms = if is_flooded { LINGER_SILENCE_MS_MAX } else { LINGER_MS_MAX };
+        silent_ms.min(since_ms.saturating_add(most_ms))
     }
 
     /// Returns the write schedule of the current stall.

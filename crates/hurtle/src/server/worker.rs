@@ -50,7 +50,12 @@ pub(super) struct WorkerStart {
 /// Runs a worker until it is stopped.
 pub(super) fn run(services: Arc<Services>, start: WorkerStart) -> io::Result<()> {
     let messages = start.messages.clone();
-    let outcome = event_loop().and_then(|runtime| runtime.block_on(serve(services, start)));
+    let outcome = event_loop().and_then(|runtime| {
+        let outcome = runtime.block_on(serve(services, start));
+        // A blocking task of an application may never end.
+        runtime.shutdown_background();
+        outcome
+    });
     if outcome.is_err() {
         // An error means that the process is ending.
         let _ = messages.send(WorkerMessage::Failed);
@@ -132,6 +137,7 @@ async fn drain(
             while thread.open.get() > 0 {
                 thread.closed.wait(None).await;
             }
+            services.settings().wasm.idle().await;
             // This worker reads UDP sockets that nobody else reads as long as there are some.
             accepting.all_quic_ended().await;
         };

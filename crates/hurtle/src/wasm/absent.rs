@@ -19,6 +19,8 @@ impl WasmApps {
         None
     }
 
+    pub(crate) async fn idle(&self) {}
+
     pub(crate) fn versions(&self, _: &Site) -> Vec<u64> {
         Vec::new()
     }

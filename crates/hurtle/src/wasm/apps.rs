@@ -86,6 +86,13 @@ impl WasmApps {
         Some((WasmService(app.application.clone()), Arc::clone(self.threads.as_ref()?)))
     }
 
+    /// Waits until no application is at work, also behind a response.
+    pub(crate) async fn idle(&self) {
+        for app in &*self.apps {
+            app.application.idle().await;
+        }
+    }
+
     /// The versions of a site's applications. Equal versions are the same applications.
     pub(crate) fn versions(&self, site: &Site) -> Vec<u64> {
         let apps = mounts(site).filter_map(|(site, mount, _)| {

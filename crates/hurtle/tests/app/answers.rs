@@ -302,3 +302,17 @@ fn frames_keep_to_the_limit_of_their_client() {
     // The limit allows a burst of a quarter of a second's bytes.
     assert!(begun.elapsed() >= Duration::from_millis(1_250), "{:?}", begun.elapsed());
 }
+
+/// RFC 9110 section 7.8: a sender of Upgrade sends it as an option of the connection, too.
+#[test]
+fn an_upgrade_that_is_required_is_an_option_of_the_connection() {
+    let app = App::of(|_| async {
+        let response = Response::builder().status(StatusCode::UPGRADE_REQUIRED);
+        response.header("upgrade", "websocket").body(Full::<Bytes>::from("upgrade")).unwrap()
+    });
+    let (head, _) = app.ask(GET);
+    assert!(head.starts_with("HTTP/1.1 426"), "{head}");
+    for line in ["Upgrade: websocket\n", "Connection: upgrade\n"] {
+        assert!(head.contains(line), "{line}: {head}");
+    }
+}

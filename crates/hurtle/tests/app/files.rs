@@ -315,3 +315,23 @@ fn a_request_of_another_server_is_answered_500() {
     let response = runtime.block_on(hurtle::file("/", "etc/passwd", &request));
     assert_eq!(response.status(), StatusCode::INTERNAL_SERVER_ERROR);
 }
+
+/// Regression: they were sent, though names may come from the client.
+#[test]
+fn hidden_files_and_unfinished_uploads_are_not_sent() {
+    let (folder, polls) = (folder(), Polls::default());
+    for name in [".env", ".well-known/a.txt", ".git/config", ".hurtle-upload-x"] {
+        fs::create_dir_all(folder.root().join(name).parent().unwrap()).unwrap();
+        folder.put(name, b"secret");
+    }
+    let app = serving(files(&folder.root(), &polls));
+    for (name, status) in [
+        (".env", "404"),
+        (".git%2Fconfig", "404"),
+        (".hurtle-upload-x", "404"),
+        (".well-known%2Fa.txt", "200"),
+    ] {
+        let (head, _) = app.ask(&get(name, ""));
+        assert!(head.starts_with(&format!("HTTP/1.1 {status}")), "{name}: {head}");
+    }
+}

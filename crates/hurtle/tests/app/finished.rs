@@ -1,5 +1,8 @@
 //! The fields that the server adds to each kind of an application's response.
 
+use std::sync::{Arc, Mutex, mpsc};
+use std::thread;
+
 use bytes::Bytes;
 use http::{Request, Response, StatusCode};
 use http_body_util::Full;
@@ -7,7 +10,8 @@ use hurtle::config::{HeaderRule, Matcher, Site};
 use hurtle::{BoxError, RequestBody};
 use tower::service_fn;
 
-use crate::support::App;
+use crate::client::PATIENCE;
+use crate::support::{App, GET};
 
 /// A sentence, the path, the status, and whether the rule without `always` applies.
 const ROWS: &[(&str, &str, u16, bool)] = &[
@@ -70,4 +74,34 @@ fn each_kind_of_response_is_finished_alike() {
             assert!(!head.contains("theirs") && !head.contains("x-gone"), "{sentence}: {head}");
         }
     }
+}
+
+/// Regression: the worker waited for the task without end.
+#[test]
+fn a_stop_does_not_wait_for_a_blocking_task() {
+    let (hold, held) = mpsc::channel::<()>();
+    let (begin, begun) = mpsc::channel();
+    let held = Arc::new(Mutex::new(held));
+    let app = App::of(move |_| {
+        let (held, begin) = (Arc::clone(&held), begin.clone());
+        async move {
+            let blocking = tokio::task::spawn_blocking(move || {
+                begin.send(()).unwrap();
+                let _ = held.lock().unwrap().recv();
+            });
+            let _ = blocking.await;
+            Response::new(Full::<Bytes>::from("never"))
+        }
+    });
+    let mut client = app.connect();
+    client.send(GET);
+    begun.recv_timeout(PATIENCE).expect("the task has begun");
+    let (end, ended) = mpsc::channel();
+    let stopping = thread::spawn(move || {
+        drop(app);
+        end.send(()).unwrap();
+    });
+    ended.recv_timeout(PATIENCE).expect("the server has stopped");
+    drop(hold);
+    stopping.join().unwrap();
 }

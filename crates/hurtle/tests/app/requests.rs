@@ -1,6 +1,7 @@
 //! Tests of request bodies: splits, trailers, back-pressure, and 100 Continue.
 
 use std::fmt::Write as _;
+use std::future::poll_fn;
 use std::io::{ErrorKind, Write};
 use std::pin::Pin;
 use std::sync::mpsc;
@@ -11,7 +12,7 @@ use bytes::Bytes;
 use http::{Request, Response, StatusCode};
 use http_body::{Body, Frame};
 use http_body_util::{BodyExt, Full};
-use hurtle::RequestBody;
+use hurtle::{Config, RequestBody};
 use tokio::sync::Notify;
 
 use crate::support::{App, Guard};
@@ -224,7 +225,7 @@ fn an_answer_may_come_before_the_body() {
 
 #[test]
 fn a_broken_body_is_answered_by_the_server() {
-    let slow = |config: &mut hurtle::Config| {
+    let slow = |config: &mut Config| {
         config.limits.body_grace = Duration::from_millis(100);
     };
     let (gone, told) = mpsc::channel();
@@ -312,4 +313,23 @@ fn repeated_field_sections_are_received_as_sent() {
             }
         }
     }
+}
+
+/// Regression: the handler was cancelled with 408.
+#[test]
+fn a_body_that_is_dropped_while_it_is_awaited_is_awaited_no_longer() {
+    let late = |config: &mut Config| config.limits.body_grace = Duration::from_millis(200);
+    let app = App::with(late, |request: Request<RequestBody>| async {
+        let mut body = request.into_body();
+        let first = poll_fn(|cx| Poll::Ready(Pin::new(&mut body).poll_frame(cx).is_ready())).await;
+        // The server waits for the client now.
+        tokio::task::yield_now().await;
+        drop(body);
+        // Longer than the client has for its body.
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        Response::new(Full::<Bytes>::from(if first { "a frame" } else { "none" }))
+    });
+    let (head, body) = app.ask("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\n");
+    assert!(head.starts_with("HTTP/1.1 200"), "{head}");
+    assert_eq!(body, "none");
 }

@@ -75,6 +75,10 @@ impl App {
         App { running: Some(server.start().unwrap()), address }
     }
 
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
     pub(crate) fn connect(&self) -> Client {
         Client::connect(self.address)
     }

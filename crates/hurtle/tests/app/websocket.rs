@@ -1,6 +1,7 @@
 //! Tests of WebSockets in mounted applications.
 
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 use axum::Router;
@@ -9,7 +10,7 @@ use axum::response::Response;
 use axum::routing::any;
 use hurtle::config::Config;
 
-use crate::client::Client;
+use crate::client::{Client, PATIENCE};
 use crate::support::App;
 
 // From the documentation of axum's `extract::ws`.
@@ -158,5 +159,30 @@ fn refused_upgrades_stay_http() {
         }
         client.send(format!("{plain}\r\n"));
         assert_eq!(client.answer().1, "plain", "{what}: the connection goes on");
+    }
+}
+
+/// Regression: it kept its place for an hour.
+#[test]
+fn a_silent_client_of_an_application_that_has_left_is_not_kept() {
+    let one = |config: &mut Config| config.limits.connections_per_address = Some(1);
+    for (what, app) in apps_with(one) {
+        let mut silent = app.connect();
+        silent.send(HANDSHAKE.replace("/a/ws", "/a/last"));
+        agreed(&mut silent, what);
+        silent.send(frame(0x81, b"hi"));
+        silent.take(LAST_BYTES);
+        let begun = Instant::now();
+        let is_served = || {
+            let mut stream = TcpStream::connect(app.address()).unwrap();
+            let request = b"GET /a/plain HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
+            let mut got = Vec::new();
+            let _ = stream.write_all(request).and_then(|()| stream.read_to_end(&mut got).map(drop));
+            got.starts_with(b"HTTP/1.1 200")
+        };
+        while !is_served() {
+            assert!(begun.elapsed() < PATIENCE, "{what}: the silent client is kept");
+        }
+        drop(silent);
     }
 }

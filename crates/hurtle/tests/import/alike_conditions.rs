@@ -5,6 +5,20 @@ use crate::alike::Row;
 
 pub(crate) const ROWS: &[Row] = &[
     Row {
+        sentence: "a condition of a page before its redirect, and angle brackets in expressions",
+        http: "server { listen 127.0.0.1:{port}; root {root};
+               if ($http_user_agent ~* \"\\<|\\>\") { return 403; }
+               location = / { if ($cookie_session = \"\") { return 302 /login; } return 302 /docs/guide.txt; }
+               location /docs/ { } }",
+        requests: &[
+            "GET /",
+            "GET / Cookie=session=1",
+            "GET /docs/guide.txt User-Agent=Mozilla/5.0",
+            "GET /docs/guide.txt User-Agent=<x",
+            "GET /docs/guide.txt User-Agent=x>",
+        ],
+    },
+    Row {
         sentence: "redirects to the requested host, with the target",
         http: "server { listen 127.0.0.1:{port}; root {root};
                location /a/ { return 301 https://$host$request_uri; }

@@ -7,6 +7,24 @@ use crate::servers::{Dir, Nginx, Ours, ask, free_port, import, program, upstream
 
 pub(crate) const ROWS: &[Row] = &[
     Row {
+        sentence: "locations of single files, several lines of names of an index, and types",
+        http: "server { listen 127.0.0.1:{port}; root {root}; index none.html; index index.html;
+               location /a.txt { access_log off; log_not_found off; }
+               location /page.txt { alias {root}/a.txt; }
+               location ^~ /.well-known { root {root}/bare; }
+               location /dir/ { types { } default_type application/octet-stream; }
+               location /docs/ { types { text/css txt; } default_type text/x-other; } }",
+        requests: &[
+            "GET /",
+            "GET /a.txt",
+            "GET /page.txt",
+            "GET /.well-known/a.txt",
+            "GET /docs/guide.txt",
+            "GET /dir/index.html",
+            "GET /docs/style.css",
+        ],
+    },
+    Row {
         sentence: "a URL of a constant for a path and what is beneath it",
         http: "server { listen 127.0.0.1:{port}; root {root};
                set $events http://{upstream}/base/events; set $script http://{upstream}/js/x.js;

@@ -7,6 +7,31 @@ use crate::caddy_table::without_comments;
 /// A sentence, a Caddyfile, and the beginning of a refusal.
 const REFUSED: &[(&str, &str, &str)] = &[
     (
+        "a refusal of a file that try_files finds",
+        ":80 {\nroot * /srv\ntry_files {path} {path}.html\nrespond /admin.html 403\nfile_server\n}",
+        "Caddyfile:3: cannot translate `try_files {path} {path}.html`: in Caddy `respond /admin.html 403` refuses",
+    ),
+    (
+        "a refusal of the page of a directory",
+        ":80 {\nroot * /srv\ntry_files {path} {path}/index.html\nhandle /private/index.html {\nabort\n}\nfile_server\n}",
+        "Caddyfile:3: cannot translate `try_files {path} {path}/index.html`: in Caddy `handle /private/index.html` refuses",
+    ),
+    (
+        "files of another root beside scripts of a directory",
+        ":80 {\nroot * /srv/app\nphp_fastcgi /api/* unix//run/php.sock\nfile_server {\nroot /srv/app/public\n}\n}",
+        "Caddyfile:5: cannot translate `root /srv/app/public`: files beside scripts",
+    ),
+    (
+        "a server that decides behind a rewrite",
+        ":80 {\nrewrite /old/* /new\nforward_auth a:1 {\nuri /verify\n}\nreverse_proxy app:1\n}",
+        "Caddyfile:3: cannot translate `forward_auth a:1`: in Caddy it gets the new path",
+    ),
+    (
+        "a server that decides about fields that are removed before",
+        ":80 {\nroute {\nrequest_header -X-User\nforward_auth a:1 {\nuri /verify\n}\nreverse_proxy app:1\n}\n}",
+        "Caddyfile:4: cannot translate `forward_auth a:1`: in Caddy it gets the fields",
+    ),
+    (
         "files that are hidden beside scripts",
         ":80 {\nroot * /srv/app\nphp_fastcgi unix//run/php.sock\nfile_server {\nhide composer.json *.sql\n}\n}",
         "Caddyfile:5: cannot translate `hide composer.json *.sql`: files beside scripts",
@@ -100,6 +125,21 @@ const REFUSED: &[(&str, &str, &str)] = &[
 
 /// A sentence, a Caddyfile, and a part of its configuration.
 const TRANSLATED: &[(&str, &str, &str)] = &[
+    (
+        "names with a dot that are refused beside try_files",
+        ":80 {\nroot * /srv\ntry_files {path} {path}.html\n@hidden path_regexp /\\.\nrespond @hidden 404\nfile_server\n}",
+        "status = 404",
+    ),
+    (
+        "a server that decides beside a rewrite of another path",
+        ":80 {\nrewrite /favicon.ico /static/favicon.ico\nforward_auth /admin/* a:1 {\nuri /verify\n}\nreverse_proxy app:1\n}",
+        "auth = \"forward\"",
+    ),
+    (
+        "a refusal of a directory beside try_files",
+        ":80 {\nroot * /srv\ntry_files {path} {path}.html\nrespond /private/* 403\nfile_server\n}",
+        "status = 403",
+    ),
     (
         "files beside scripts, compressed and without names with a dot",
         ":80 {\nroot * /srv/app\nphp_fastcgi unix//run/php.sock\nfile_server {\nprecompressed\nhide .git\n}\n}",

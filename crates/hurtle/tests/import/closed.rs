@@ -173,6 +173,10 @@ const ROWS: &[(&str, &str)] = &[
         "location /moved { rewrite ^/moved/(.*)$ /docs/$1; return 403; }",
     ),
     (
+        "a condition before a redirect",
+        "if ($host = b.example) { return 403; } location = /a.txt { return 301 /new/; } location / {}",
+    ),
+    (
         "a rewrite within a closed location",
         "location /moved/ { PASSWORD rewrite ^/moved/(.*)$ /docs/$1 break; }",
     ),
@@ -290,6 +294,7 @@ const ROWS: &[(&str, &str)] = &[
 
 /// Rows in which hurtle opens a path of the grid, and a part of the remark that names it.
 const REMARKED: &[(&str, &str, &str)] = &[
+    ("a condition before a redirect", "GET /a.txt", "the redirects of GET /a.txt precede it"),
     ("a condition of names that begin alike", "GET /about.html", "names that begin with /about"),
     (
         "an address or a password that a client has neither of",
@@ -360,6 +365,8 @@ const TRANSLATED: &[&str] = &[
     "an address or a password, around a closed directory and an ending of its own",
     "an address or a password that a client has neither of",
     "an address or a server that decides",
+    "a condition before a redirect",
+    "a location of one file beside a closed ending",
 ];
 
 #[test]

@@ -4,6 +4,33 @@
 /// A sentence, and the inside of a server.
 pub(crate) const ROWS: &[(&str, &str)] = &[
     (
+        "a location of one file beside a closed ending",
+        "location / {} location /a.txt { access_log off; } location ~ \\.txt$ { deny all; }",
+    ),
+    (
+        "a rewrite of all paths within a location for nobody",
+        "location /moved/ { deny all; rewrite ^/moved/(.*)$ /docs/$1 break; } location / {}",
+    ),
+    (
+        "a rewrite of some paths within a closed location",
+        "location /docs/ { PASSWORD rewrite ^/docs/(g.*)$ /$1 break; } location / {}",
+    ),
+    (
+        "a rewrite to one file within a closed location",
+        "if ($http_x_real_ip = 10.1.2.3) { return 403; } location / {}
+         location /moved/ { rewrite ^/moved/(.*)$ /a.txt break; }",
+    ),
+    (
+        "a condition of a final location beside scripts and another directory",
+        "index index.php; if ($http_x_key != k) { return 403; } location / {} location /static/ {}
+         location ^~ /docs/ {} location ~ \\.php$ { fastcgi_pass {upstream}; }",
+    ),
+    (
+        "a condition on the target behind a rewrite",
+        "rewrite ^/moved/(.*)$ /docs/$1 last; location / {}
+         location /docs/ { if ($request_uri ~ ^/moved/) { return 403; } }",
+    ),
+    (
         "a condition on the path of an index",
         "if ($uri ~ ^/dir/index\\.html$) { return 403; } location / {}",
     ),

@@ -62,6 +62,19 @@ pub(super) const ROWS: &[Row] = &[
 /// A file, the line of a refusal, and its reason.
 const REFUSED: &[(&str, usize, &str)] = &[
     (
+        "RewriteEngine On\nRewriteCond %{REMOTE_ADDR} !^10\\.\nRewriteRule ^admin\\.html$ - [F]\n\
+         RewriteCond %{REQUEST_FILENAME}.html -f\nRewriteRule ^(.*)$ $1.html [L]\n",
+        5,
+        "a rule or section for names with .html",
+    ),
+    (
+        "RewriteEngine On\nRewriteCond %{REMOTE_ADDR} !^10\\.\nRewriteRule ^app\\.php - [F]\n\
+         RewriteCond %{REQUEST_FILENAME} !-f\nRewriteCond %{REQUEST_FILENAME} !-d\nRewriteRule ^ app.php [L]\n",
+        6,
+        "its result may meet a Redirect, a refusal",
+    ),
+    ("ErrorDocument 404 /index.php/error/404\n", 1, "a script answers no errors here"),
+    (
         "RewriteEngine On\nRewriteCond %{REMOTE_ADDR} !^10\\.\nRewriteRule ^admin - [F]\n\
          RewriteCond %{REQUEST_FILENAME} !-f\nRewriteCond %{REQUEST_FILENAME} !-d\nRewriteRule ^(.*)$ index.php?q=$1 [L,QSA]",
         6,
@@ -212,10 +225,13 @@ fn what_runs_scripts_is_not_left_out_alone() {
 fn sources_of_scripts_are_not_sent() {
     const RUN: &str = "fastcgi = \"";
     const CLOSED: &str = "match = { regex = \"(?i)\\\\.php(/|$)\" }\nrespond = \"\"\nstatus = 403";
+    const OTHERS: &str = "match = { regex = \"(?i)\\\\.(?:phtml|phar|phps|php[3-8])(/|$)\" }";
     // The directory of this test has x.php and docs/x.php.
     let dir = Dir::new();
     fs::create_dir_all(dir.0.join("bare/sub")).expect("it is made");
     fs::write(dir.0.join("bare/sub/x.PHP"), "<?php").expect("it is written");
+    fs::create_dir_all(dir.0.join("other/sub")).expect("it is made");
+    fs::write(dir.0.join("other/sub/x.phtml"), "<?php").expect("it is written");
     let at = |dir: &Dir, path: &str, text: &str| {
         let file = dir.0.join(path);
         fs::write(&file, text).expect("it is written");
@@ -232,6 +248,7 @@ fn sources_of_scripts_are_not_sent() {
         ("a page beside a script", at(&dir, "www/.htaccess", SINGLE_PAGE), CLOSED),
         ("an address of PHP-FPM", htaccess("", &tree, &fastcgi, false), RUN),
         ("scripts of a group", htaccess(rewritten, &tree, &plain, false), RUN),
+        ("another ending", at(&dir, "other/.htaccess", "Options -Indexes\n"), OTHERS),
         ("a directory that was not looked through", htaccess("", &cut, &plain, false), CLOSED),
     ];
     let mut faults = Vec::new();

@@ -51,6 +51,38 @@ const PARAMETER: &str = "RewriteEngine On\nRewriteBase /\nRewriteRule ^feed\\.xm
 /// A sentence, a file, and requests whose answers are compared.
 const ROWS: &[(&str, &str, &[&str])] = &[
     (
+        "an open script in a closed directory",
+        "Require all denied\n<Files x.php>\nRequire all granted\n</Files>\n",
+        &["GET /x.php/more", "GET /x.php", "GET /wp-config.php/x.php", "GET /index.php"],
+    ),
+    (
+        "open files in a closed directory of scripts",
+        "Require all denied\n<Files style.css>\nRequire all granted\n</Files>\n",
+        &["GET /x.php/style.css", "GET /style.css", "GET /x.php", "GET /docs/style.css"],
+    ),
+    (
+        "a script for all but files, and a closed index",
+        "RewriteEngine On\nRewriteRule ^docs/.*\\.php$ - [F]\nRewriteCond %{REQUEST_FILENAME} !-f\n\
+         RewriteRule ^ index.php [L]\n",
+        &["GET /docs/x.php", "GET /docs/sub/index.php", "GET /gone"],
+    ),
+    (
+        "no index, and a script of its name that is closed",
+        "DirectoryIndex disabled\n<Files index.php>\nRequire all denied\n</Files>\n",
+        &["GET /", "GET /index.php", "GET /docs/", "GET /x.php"],
+    ),
+    (
+        "a script for missing files that are none of scripts",
+        "RewriteEngine On\nRewriteRule ^index\\.php$ - [L]\nRewriteCond %{REQUEST_URI} !\\.php$\n\
+         RewriteCond %{REQUEST_FILENAME} !-f\nRewriteCond %{REQUEST_FILENAME} !-d\nRewriteRule ^ index.php [L]\n",
+        &["GET /gone", "HEAD /gone.php", "GET /x.php"],
+    ),
+    (
+        "a method that is closed within a file that is open to others",
+        "<Files x.php>\nOrder deny,allow\nDeny from 192.0.2.0/24\n<Limit POST>\nDeny from all\n</Limit>\n</Files>\n",
+        &["GET /x.php", "POST /x.php"],
+    ),
+    (
         "no scripts beneath a directory, by other expressions",
         "RewriteEngine On\nRewriteRule ^docs/.+\\.php$ - [F]\n",
         &["GET /docs/", "GET /docs/sub/", "GET /docs/guide.txt"],

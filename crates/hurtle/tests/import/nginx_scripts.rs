@@ -331,7 +331,7 @@ const ROWS: &[Row] = &[
     Row {
         sentence: "one script for directories, missing files and most other scripts",
         server: "index index.php index.html /index.php$request_uri;
-            types { text/javascript mjs; }
+            include /etc/nginx/mime.types; types { text/javascript mjs; }
             location = / { if ($http_user_agent ~ ^DavClnt) { return 302 /remote.php/webdav/$is_args$args; } }
             location ^~ /.well-known {
                 location = /.well-known/carddav { return 301 /remote.php/dav/; }

@@ -2,6 +2,23 @@
 
 /// Inside of `server`, and a part of the message; an empty part: it is translated.
 pub(super) const CONDITIONS: &[(&str, &str)] = &[
+    (
+        "root /srv; if ($request_method !~ ^(GET|HEAD|POST)$) { return 405; } location / { }
+         location = /favicon.ico { return 204; }
+         location /static/ { rewrite ^/static/v\\d+/(.*)$ /static/$1 break; }",
+        "",
+    ),
+    (
+        "root /srv; index index.php; if ($http_x_key != k) { return 403; } location / { }
+         location ^~ /files/ { } location ~ \\.php$ { fastcgi_pass 127.0.0.1:9000; }",
+        "",
+    ),
+    (
+        "root /srv; index index.php; location / { } location /static/ { }
+         location ^~ /files/ { if ($http_x_key != k) { return 403; } }
+         location ~ \\.php$ { fastcgi_pass 127.0.0.1:9000; }",
+        "a location with ^~ has no conditions in hurtle",
+    ),
     ("root /srv; if ($a) { return 404; }", "it needs conditions"),
     ("root /srv; if ($http_a = \"x*\") { return 404; }", ""),
     ("root /srv; if ($remote_user = a) { return 404; }", "it needs conditions"),

@@ -30,7 +30,7 @@ fn floods_of_unread_responses_are_cut_and_use_little_memory() {
     let kept = [&[0x40, 1, b'a', 0x7f, 0xa1, 0x1e][..], &[b'x'; 4_000]].concat();
     let bomb = move |n: u32| {
         let head = if n == 0 { kept.clone() } else { vec![] };
-        let block = [request("GET", "/a.txt"), head, vec![0xbe; 12_000]].concat();
+        let block = [request("GET", "/a.txt"), head, vec![0xbe; 3_000]].concat();
         frame(HEADERS, END_HEADERS | END_STREAM, 2 * n + 1, &block)
     };
     let rows: Vec<(&str, &[u8], Box<dyn Fn(u32) -> Vec<u8>>)> = vec![

@@ -10,7 +10,7 @@ fn a_port_is_taken_in_every_spelling() {
     let root = root.to_str().unwrap();
     let port = &reserved_address().port().to_string();
     let (bound, every) = (format!("--bind=127.0.0.1:{port}"), format!(":{port}"));
-    let table: [(&str, &[&str], Option<&str>); 9] = [
+    let table: [(&str, &[&str], Option<&str>); 11] = [
         ("a short option", &[root, "-p", port], None),
         ("a long option", &[root, "--port", port], None),
         ("an option before the directory", &["-p", port, root], None),
@@ -19,6 +19,9 @@ fn a_port_is_taken_in_every_spelling() {
         ("a bare port behind the directory", &[root, port], None),
         ("a bare port for every address", &[root, &every], None),
         ("a bare port for the current directory", &[port], Some(root)),
+        // Regression: the port was given twice, or could not be used with --bind.
+        ("a bare port and an address", &[port, "--bind", "127.0.0.1"], Some(root)),
+        ("the directory, a bare port and an address", &[root, port, "-b", "127.0.0.1"], None),
         ("the name of the command", &["serve", root, "-p", port], None),
     ];
     for (sentence, arguments, here) in table {
@@ -30,13 +33,21 @@ fn a_port_is_taken_in_every_spelling() {
         assert_eq!(child.get("/").text(), "home\n", "{sentence}");
     }
     for (sentence, arguments) in [
-        ("two ports", &[root, port, "-p", port][..]),
+        // Regression: it listened on both.
+        ("a bare port and another address", &[port, "--listen", ":0"][..]),
+        ("two bare ports", &[port, "0"]),
+        ("an address and an address", &[root, "127.0.0.1:0", "--bind", "0.0.0.0"]),
+        ("a bare port for every address, and one", &[root, ":0", "--bind", "127.0.0.1"]),
+        ("two ports", &[root, port, "-p", port]),
         ("two spellings", &[root, "--listen", port, "-p", port]),
         ("a port twice", &[root, &bound, "-p", port]),
         ("an address without a port beside a configuration", &["-c", "x", "--bind", "::1"]),
     ] {
         let output = hurtle().args(arguments).output().unwrap();
         assert_eq!(output.status.code(), Some(2), "{sentence}");
+        let said = String::from_utf8_lossy(&output.stderr);
+        let why = ["given twice", "--bind needs --port", "cannot be used with"];
+        assert!(why.iter().any(|why| said.contains(why)), "{sentence}: {said}");
     }
 }
 

@@ -288,7 +288,7 @@ impl Engine<'_> {
         if close {
             self.pool.slots[index].channel = None;
         }
-        next.which = self.choose();
+        next.which = self.job.choose(&mut self.chosen);
         self.proceed(index, next, now)
     }
 

@@ -161,7 +161,7 @@ impl<'a, L: Link> Engine<'a, L> {
     }
 
     /// Ends the visits, and takes and publishes the counts.
-    fn finish(&mut self) -> Load {
+    pub(super) fn finish(&mut self) -> Load {
         for at in 0..self.visitors.len() {
             if self.visitors[at].visit.is_some() {
                 self.leave(at);
@@ -213,6 +213,7 @@ impl<'a, L: Link> Engine<'a, L> {
             self.pauses.pop();
             worked = true;
             if self.visitors[at].visit.as_ref().is_some_and(|v| v.thinks_until == Some(until)) {
+                self.tally.late(until, self.now());
                 self.go_on(at, until)?;
             }
         }
@@ -441,7 +442,8 @@ impl<'a, L: Link> Engine<'a, L> {
     /// Gives up overdue steps and, in a closed loop, begins visits in free places.
     fn sweep(&mut self) -> io::Result<()> {
         let oldest = self.turn.saturating_sub(nanoseconds(self.job.timeout));
-        self.arrivals.expire(oldest, &mut self.tally);
+        // A visit that never began fails at its first step.
+        self.arrivals.expire(oldest, &mut self.tally, || 0);
         for at in 0..self.visitors.len() {
             let visit = self.visitors[at].visit.as_ref();
             if visit.is_some_and(|v| v.thinks_until.is_none() && v.began < oldest) {

@@ -68,9 +68,12 @@ impl<'d> Rewriting<'d, '_> {
         if path.contains(['$', '%', '{', '\\']) {
             return Err("the page or script for missing files has a fixed path".to_owned());
         }
+        // The one that keeps it from its own path has no counterpart.
         except.retain(|text| {
-            !PathRegex::new(text).is_ok_and(|regex| regex.is_in(path.as_bytes()))
-                || text.contains('|')
+            let is_in = |path: &str| {
+                PathRegex::new(text).is_ok_and(|regex| regex.is_in(path.as_bytes()))
+            };
+            !is_in(&path) || text.contains('|') || is_in("/other.php")
         });
         let is_script = path.ends_with(".php");
         if is_script && path[1..].contains('/') {

@@ -192,6 +192,18 @@ impl<'d> Rewriting<'d, '_> {
         }
         requests.not_regex.extend(self.skipped.iter().cloned());
         let has_files = requests.is_no_file || requests.is_no_directory;
+        let is_of_files = has_files || requests.suffix.is_some();
+        let changes = matches!(rule.action, Action::Rewrite { .. } | Action::Redirect { .. });
+        // FallbackResource comes behind all rules.
+        let is_before = |front: &&Front<'_>| front.d.name.eq_ignore_ascii_case("RewriteRule");
+        let front = self.parts.front.as_ref().filter(is_before);
+        if let Some(front) = front.filter(|_| changes && !is_of_files) {
+            let text = format!(
+                "it is for all paths; Apache applies it to files that are there, as {} answers the others before it",
+                front.path
+            );
+            self.report.remark(rule.d, &text);
+        }
         let has_skips = self.skips_files || self.skips_directories;
         match &rule.action {
             Action::Pass if rule.is_last && has_exceptions => {

@@ -52,6 +52,20 @@ fn may_meet(regex: &str, to: &str, is_fixed: bool) -> bool {
     }
 }
 
+/// `false`: it is for names with other endings, such as `\.(jpe?g|png)$`.
+fn may_end_in(regex: &str, suffix: &str) -> bool {
+    let endings = regex.strip_suffix('$').and_then(|text| text.rsplit_once(r"\."));
+    let Some((_, endings)) = endings else { return true };
+    let is_plain = |b: u8| b.is_ascii_alphanumeric() || b"()|?:".contains(&b);
+    !endings.bytes().all(is_plain)
+        || is_in(&format!("^(?i:{endings})$"), suffix.trim_start_matches('.'))
+}
+
+/// `true`: it is for some paths alone. One for all was met before the rewrite.
+fn is_of_some(regex: &str) -> bool {
+    !["/", "/x", "/x/y.z"].iter().all(|path| is_in(regex, path))
+}
+
 fn is_in(regex: &str, path: &str) -> bool {
     PathRegex::new(regex).is_ok_and(|regex| regex.is_in(path.as_bytes()))
 }
@@ -75,6 +89,8 @@ impl Rewriting<'_, '_> {
             let others = self.parts.redirected.iter().chain(&self.parts.closed);
             let spares = |not: &String| is_in(not, &front.path);
             let is_spared = self.skipped.iter().any(spares);
+            let conditional = self.parts.met.iter().map(|(_, regex)| regex);
+            let others = others.chain(conditional.filter(|regex| is_of_some(regex)));
             let meets = others.filter(|_| !is_spared).any(|regex| is_in(regex, &front.path));
             found.extend(
                 meets.then(|| (front.d, "a Redirect, a refusal or a section of files".to_owned())),
@@ -83,7 +99,9 @@ impl Rewriting<'_, '_> {
         for (d, suffix) in &self.parts.suffixes {
             let is_dot = |regex: &&String| regex.starts_with(r"/\.");
             let others = self.parts.redirected.iter().chain(&self.parts.closed);
-            let meets = others.filter(|regex| !is_dot(regex)).count() > 0
+            let conditional = self.parts.met.iter().map(|(_, regex)| regex);
+            let others = others.chain(conditional.filter(|regex| is_of_some(regex)));
+            let meets = others.filter(|regex| !is_dot(regex) && may_end_in(regex, suffix)).count() > 0
                 || self.met.iter().any(|met| met.regex != "^/" && !met.is_of_first_round);
             found.extend(meets.then(|| (*d, format!("a rule or section for names with {suffix}"))));
         }

@@ -89,6 +89,26 @@ fn stale_if_error_for_a_request_that_waits_too_long() {
     assert!(head.contains("detail=stale-if-error"), "{head}");
 }
 
+/// Regression: it got a 503 of this server.
+#[test]
+fn a_request_that_refuses_stale_responses_gets_the_upstream_s_error() {
+    let pair = Pair::new();
+    let fields = OLD.replace("max-age=60", "max-age=60, stale-if-error=60");
+    pair.fetch(&get("/", ""), &fields, "body");
+    let mut first = pair.proxy.send(get("/", ""));
+    let (mut peer, _) = pair.upstream.next_request();
+    let mut second = pair.proxy.send(get("/", "Cache-Control: no-cache\r\n"));
+    // By then the second waits for the first one's fetch.
+    pair.fetch(&get("/other", ""), OLD, "other");
+    let error = "HTTP/1.1 503 x\r\nContent-Length: 4\r\nConnection: close\r\n\r\noops";
+    peer.send(error);
+    assert_eq!(first.answer().1, "body");
+    let (mut peer, _) = pair.upstream.next_request();
+    peer.send(error);
+    let (head, body) = second.answer();
+    assert_eq!(body, "oops", "{head}");
+}
+
 /// Regression: the stored body had the tag of the other version from then on.
 #[test]
 fn a_304_of_another_version_updates_nothing() {

@@ -80,7 +80,7 @@ impl Fetch {
         let waits = Waits::default();
         let mut taken = match self.receive_head(&waits).await {
             Ok(taken) => taken,
-            Err(status) => return self.fail(status),
+            Err(status) => return self.fail(Some(status)),
         };
         let translate = |reply| self.proxy.translated(&taken, &reply, || self.base.clone());
         let translated = taken.parse().ok().and_then(translate);
@@ -95,7 +95,7 @@ impl Fetch {
             Err(error) => {
                 log_failure(&self.upstream, &self.request, &error, StatusCode::BAD_GATEWAY);
                 self.upstream.failed(&error);
-                return self.fail(StatusCode::BAD_GATEWAY);
+                return self.fail(Some(StatusCode::BAD_GATEWAY));
             }
         };
         let plan = self.plan(&reply, sent_ms);
@@ -122,8 +122,7 @@ impl Fetch {
             }
             Plan::Fail => {
                 log_failure(&self.upstream, &self.request, &"error response", reply.status);
-                let status = reply.status;
-                self.fail(status);
+                self.fail(None);
             }
             Plan::Forward(refused) => self.forward(refused, reply.status, taken),
         }
@@ -349,7 +348,8 @@ impl Fetch {
         }
     }
 
-    fn fail(self, status: StatusCode) {
+    /// `status`: as in `FetchResult::Failed`.
+    fn fail(self, status: Option<StatusCode>) {
         let Fetch { flight, leader, .. } = self;
         flight.fail(status);
         if let Some(leader) = leader {

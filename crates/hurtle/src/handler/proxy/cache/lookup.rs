@@ -329,9 +329,10 @@ impl Lookup<'_> {
                 self.hit(&stored, now_ms, |_| status, client.cache_status())
             }
             LeaderResult::Shared(FetchResult::Failed(status)) => {
-                match self.answer_on_error(stale, client.cache_status()) {
-                    Some(answer) => answer,
-                    None => return Attempt::Handled(Err(failed(status))),
+                match (self.answer_on_error(stale, client.cache_status()), status) {
+                    (Some(answer), _) => answer,
+                    (None, Some(status)) => return Attempt::Handled(Err(failed(status))),
+                    (None, None) => return Attempt::Bypass,
                 }
             }
         };
