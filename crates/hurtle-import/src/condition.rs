@@ -269,10 +269,8 @@ impl<'a> Mounts<'a, '_> {
             let is_on_target = self.on_targets.iter().any(|of| std::ptr::eq(*of, *d));
             let rule = self.rules.iter().find(|rule| rule.leads_into(path));
             if let Some(rule) = rule.filter(|_| is_on_target) {
-                let why = format!(
-                    "`{}` changes the path before hurtle asks for it",
-                    rule.directive()
-                );
+                let why =
+                    format!("`{}` changes the path before hurtle asks for it", rule.directive());
                 report.refuse(d, why);
             }
         }

@@ -6,7 +6,6 @@ use super::modifier::{Modifier, modifier};
 use super::named::EVERY_PATH;
 use super::syntax::Directive;
 use hurtle_config::PathRegex;
-use hurtle_http::semantics::media;
 
 /// Rewrites the servers of a configuration.
 pub(super) fn plain(directives: &[Directive]) -> Vec<Directive> {
@@ -108,9 +107,21 @@ fn words(d: &Directive) -> Vec<String> {
 
 /// Directives of a location that say how a file is sent, and admit nobody.
 const OF_FILES: [&str; 10] = [
-    "access_log", "add_header", "alias", "default_type", "error_log", "etag", "expires",
-    "log_not_found", "root", "types",
+    "access_log",
+    "add_header",
+    "alias",
+    "default_type",
+    "error_log",
+    "etag",
+    "expires",
+    "log_not_found",
+    "root",
+    "types",
 ];
+
+/// Endings of names that directories do not have, as `pdf.js` is one.
+const ENDINGS: [&str; 13] =
+    ["css", "gif", "gz", "htm", "html", "ico", "jpg", "json", "pdf", "png", "svg", "txt", "xml"];
 
 /// The exact location in place of one for the paths that begin with the name of a file, `location
 /// /robots.txt { }`: hurtle would take the file for a directory.
@@ -119,12 +130,14 @@ fn of_one_file(d: &Directive, block: &[Directive]) -> Option<Directive> {
     let is_file = |path: &str| {
         let name = path.rsplit('/').next().unwrap_or_default();
         let ending = name.rsplit_once('.').filter(|(name, _)| !name.is_empty());
-        ending.is_some_and(|(_, ext)| media::of_extension(&ext.to_ascii_lowercase()).is_some())
+        ending.is_some_and(|(_, ext)| ENDINGS.contains(&ext.to_ascii_lowercase().as_str()))
     };
     // An exact location would precede them.
     let is_taken = |other: &Directive| match modifier(other) {
         Some((Modifier::Regex, text)) => {
-            !PathRegex::new(text).is_ok_and(|regex| !regex.is_in(path.as_bytes()))
+            let case = if other.arg(0) == "~*" { "(?i)" } else { "" };
+            let regex = PathRegex::new(&format!("{case}{text}"));
+            !regex.is_ok_and(|regex| !regex.is_in(path.as_bytes()))
         }
         _ => false,
     };

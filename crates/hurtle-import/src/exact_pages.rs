@@ -109,6 +109,14 @@ impl<'a> Mounts<'a, '_> {
         }
     }
 
+    /// `true`: it is the mount of an expression or of scripts.
+    fn is_of_expression(&self, mount: &Mount) -> bool {
+        let matcher = mount.place.iter().find(|(key, _)| key == "match").map(|(_, value)| value);
+        let expressions = self.expressions.iter().map(|(_, expression)| expression);
+        let mut expressions = expressions.chain(&self.script_expression);
+        matcher.is_some_and(|matcher| expressions.any(|expression| expression.is(matcher)))
+    }
+
     /// Refuses a rewrite within its location if the mount of the new paths is not like it.
     pub(super) fn stay(&self, page: Page<'a>, report: &mut Report) {
         let Page { at, path, block, .. } = page;
@@ -130,15 +138,23 @@ impl<'a> Mounts<'a, '_> {
             let begins = own.path.starts_with(&path) && own.path.len() > directory.len();
             // A condition of the server is asked in any case.
             let is_of_server = self.before_rewrites.iter().any(|(_, mount)| mount == own);
-            let is_condition = !own.is_prefix() && !own.is_exact() && !is_of_server;
+            let is_expression = self.is_of_expression(own);
+            let is_condition =
+                !own.is_prefix() && !own.is_exact() && !is_of_server && !is_expression;
             let meets = begins || path.starts_with(&own.path);
             begins && (own.is_prefix() || own.is_exact()) || is_condition && meets
         };
+        // One of endings meets the old path where it meets the new one.
+        let expressions = self.expressions.iter().map(|(_, expression)| expression);
+        let mut expressions = expressions.chain(&self.script_expression);
+        let ends_alike = at.arg(1).ends_with(|c: char| c.is_ascii_digit());
         let others = self.site.mounts.iter().any(is_beneath)
-            || !self.expressions.is_empty()
-            || self.script_expression.is_some();
+            || expressions.any(|expression| !ends_alike || !expression.is_of_endings());
         if others || !self.holder(&directory, None).is_some_and(is_like) {
-            report.refuse(at, "hurtle chooses the mount by the new path, which is another one here; write last");
+            report.refuse(
+                at,
+                "hurtle chooses the mount by the new path, which is another one here; write last",
+            );
         }
     }
 

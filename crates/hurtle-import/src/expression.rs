@@ -27,6 +27,17 @@ impl Expression {
         }
     }
 
+    /// `true`: it is of the endings of paths alone, such as `\.php$`.
+    pub(super) fn is_of_endings(&self) -> bool {
+        let text = self.0.text().trim_start_matches("(?i)");
+        let ends = ["$", "(/|$)", "(?:/|$)", "(?:$|/)"];
+        let endings = ends.iter().find_map(|end| text.strip_suffix(end));
+        let is_plain = |b: u8| b.is_ascii_alphanumeric() || b"()|?:".contains(&b);
+        endings
+            .and_then(|text| text.strip_prefix(r"\."))
+            .is_some_and(|text| text.bytes().all(is_plain))
+    }
+
     /// An expression of hurtle; `None`: it is none.
     pub(super) fn of_text(text: &str) -> Option<Expression> {
         PathRegex::new(text).ok().map(Expression)

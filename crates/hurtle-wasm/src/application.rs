@@ -13,7 +13,7 @@ use bytes::Bytes;
 use http::{Request, Response};
 use http_body::Body;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 use tower_service::Service;
 use wasmtime::component::{Component, Linker};
 use wasmtime_wasi_http::p2::bindings::ProxyPre;
@@ -28,6 +28,9 @@ use crate::{BoxError, call, engine};
 
 /// Requests that may wait for an instance; more get 503.
 const WAITING_MAX: usize = 1_000;
+
+/// Interval at which the end of all work is looked for.
+const IDLE_CHECK: Duration = Duration::from_millis(50);
 
 /// Longest wait for an instance (503).
 const WAIT_MAX: Duration = Duration::from_secs(5);
@@ -84,11 +87,13 @@ impl Application {
 }
 
 impl Application {
-    /// Waits until none of its instances is at work, also behind a response.
+    /// Waits until none of its instances is at work, also behind a response. It takes none from a
+    /// request that comes meanwhile.
     pub async fn idle(&self) {
         let Compiled { slots, settings, .. } = &*self.0;
-        // An error means that the semaphore is closed, which it never is.
-        let _ = slots.free.acquire_many(settings.instances).await;
+        while slots.free.available_permits() < settings.instances as usize {
+            sleep(IDLE_CHECK).await;
+        }
     }
 }
 

@@ -91,6 +91,8 @@ impl ResponseBody {
                 }
                 // The stream returns its error, or its end, again.
                 None => break,
+                // A length without a body is right for HEAD (RFC 9110 section 9.3.2).
+                Some(Err(_)) if rest.label.method == Method::HEAD => break,
                 Some(Err(error)) => {
                     rest.failure.get_or_insert_with(|| error.to_string());
                     break;
@@ -254,10 +256,14 @@ impl Body for ResponseBody {
 /// work to do behind it that must not be lost.
 impl Drop for ResponseBody {
     fn drop(&mut self) {
-        let Some(rest) = self.rest.take() else { return };
-        let is_written = rest.guest.is_some() && rest.label.method == Method::HEAD;
-        if is_written && let Ok(runtime) = Handle::try_current() {
-            runtime.spawn(rest.discard());
+        let Some(mut rest) = self.rest.take().filter(|rest| rest.label.method == Method::HEAD)
+        else {
+            return;
+        };
+        match Handle::try_current() {
+            _ if rest.guest.is_none() => rest.end(),
+            Ok(runtime) => drop(runtime.spawn(rest.discard())),
+            Err(_) => {}
         }
     }
 }

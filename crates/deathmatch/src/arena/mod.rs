@@ -291,7 +291,7 @@ impl<T: FnMut(Event<'_>)> Run<'_, T> {
         Outcome { samples: self.record.samples, failed: self.failed, apart: self.apart }
     }
 
-    /// `true` if a contender failed, or cannot take part, without which there is nothing to measure.
+    /// `true` if a contender failed, or cannot take part, without which nothing is measured.
     fn is_incomplete(&self) -> bool {
         let needs_slices = self.plan.needs_slices && !self.apart.is_empty();
         self.plan.needs_all && !self.failed.is_empty() || needs_slices

@@ -21,7 +21,8 @@ impl Carried {
     /// or less may be due. `unanswered_per_s`: requests a second that failed without a wait.
     pub(super) fn is_behind(&self, rate: f64, unanswered_per_s: f64) -> bool {
         let seconds = self.seconds as f64;
-        self.responses as f64 + unanswered_per_s * seconds < CARRIED_SHARE_MIN * (rate * seconds - 1.0)
+        self.responses as f64 + unanswered_per_s * seconds
+            < CARRIED_SHARE_MIN * (rate * seconds - 1.0)
     }
 }
 

@@ -16,7 +16,7 @@ use serde::Serialize;
 
 use carried::{carried, has_waited};
 pub use checks::{Check, Condition, append_summary, checks, write_junit};
-pub use text::{amount, bars, kinds, milliseconds, percentiles};
+pub use text::{amount, bars, counted, kinds, milliseconds, percentiles};
 
 use crate::histogram::Times;
 use crate::load::{Apart, Bin, InTime, Progress, Status};
@@ -450,12 +450,6 @@ pub fn bars_of_steps(steps: &[(u64, f64)], count: u64) -> Vec<(f64, u64)> {
             (upto / 1e6, count)
         })
         .collect()
-}
-
-
-/// Name of what is counted: `connections_each` as in `Offer`.
-pub fn counted(connections_each: Option<u32>) -> &'static str {
-    if connections_each.is_some() { "steps" } else { "responses" }
 }
 
 fn per_second(count: u64, seconds: f64) -> f64 {

@@ -137,6 +137,11 @@ impl Figures {
     }
 }
 
+/// Name of what is counted: `connections_each` as in `Offer`.
+pub fn counted(connections_each: Option<u32>) -> &'static str {
+    if connections_each.is_some() { "steps" } else { "responses" }
+}
+
 impl fmt::Display for Figures {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         let count = |n: u64| amount(n as f64);

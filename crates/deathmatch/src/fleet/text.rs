@@ -57,7 +57,12 @@ impl fmt::Display for Merged {
         writeln!(
             to,
             "  {:<width$}  {:>12}  {:>9}  {:>9}  {:>9}  {:>5}",
-            "generator", format!("{counted}/s"), "p99", "lateness", "start", "busy"
+            "generator",
+            format!("{counted}/s"),
+            "p99",
+            "lateness",
+            "start",
+            "busy"
         )?;
         for its in &self.generators {
             writeln!(

@@ -306,9 +306,8 @@ fn vs_compares_urls_of_https_and_no_server_of_tls_with_one_without() {
         let found: Value = serde_json::from_slice(&output.stdout).unwrap();
         let contenders = found["duels"][0]["contenders"].as_object().unwrap();
         assert_eq!(contenders.len(), 2, "{found}");
-        let is_measured = |its: &Value| {
-            its["replies_per_s"].as_f64() > Some(0.0) && its["errors"] == 0
-        };
+        let is_measured =
+            |its: &Value| its["replies_per_s"].as_f64() > Some(0.0) && its["errors"] == 0;
         assert!(contenders.values().all(is_measured), "{found}");
     }
     let rows: [(&str, &str, &[&str], &str); 3] = [

@@ -117,7 +117,8 @@ fn merge_php(items: &mut Vec<Item<'_>>, report: &mut Report) {
     // Every mount of scripts serves the files of its paths.
     let is_of_others = |item: &&Item<'_>| item.name() == "file_server" && item.matcher.is_none();
     let others = items.iter().filter(is_of_others).flat_map(|item| item.d.children());
-    let decides = |line: &&Directive| matches!(line.name.as_str(), "hide" | "root") && !is_of_mount(line);
+    let decides =
+        |line: &&Directive| matches!(line.name.as_str(), "hide" | "root") && !is_of_mount(line);
     for line in others.filter(decides) {
         if !lines.iter().any(|known| std::ptr::eq(*known, line)) {
             lines.push(line);
@@ -338,7 +339,9 @@ fn asks_about_sent_path(
     };
     let mut new_paths = parts.rules.iter().filter_map(new_path);
     if scope.rewritten.is_some() || new_paths.any(|path| may_ask(&path)) {
-        return Err("in Caddy it gets the new path of a rewrite, and here that of the client".into());
+        return Err(
+            "in Caddy it gets the new path of a rewrite, and here that of the client".into()
+        );
     }
     if scope.request != Edits::default() {
         return Err("in Caddy it gets the fields that request_header changes before it".into());

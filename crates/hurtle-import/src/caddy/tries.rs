@@ -90,12 +90,20 @@ fn met_by<'t>(matcher: &Matcher, tries: &'t [String]) -> Option<&'t str> {
         // hurtle redirects to a directory, and the path is then that of the client.
         Some("" | "/") => false,
         Some(end) => {
-            let mut paths = matcher.paths.iter().filter(|path| !path.ends_with("/*"));
-            // An expression that no path meets with the end only.
-            let is_regex = matcher.regex.as_ref().is_some_and(|(_, text)| {
-                text.contains('$') || is_in(text, end) || is_in(text, &format!("/x{end}"))
-            });
-            has_not || is_regex || paths.any(|path| path.ends_with(end))
+            let name = end.trim_start_matches('/');
+            let is_path = |path: &String| match path.strip_suffix('*') {
+                // Beneath a directory the result is where the path is.
+                Some(begin) if begin.ends_with('/') => false,
+                Some(begin) => {
+                    let last = begin.rsplit('/').next().unwrap_or_default();
+                    last.contains('.') || name.starts_with(last)
+                }
+                None => path.ends_with(end),
+            };
+            // An expression of names with a dot at their begin is met by the path, too.
+            let is_regex =
+                matcher.regex.as_ref().is_some_and(|(_, text)| !text.starts_with(r"/\."));
+            has_not || is_regex || matcher.paths.iter().any(is_path)
         }
         None => {
             let is_regex = matcher.regex.as_ref().is_some_and(|(_, text)| is_in(text, result));
@@ -121,7 +129,9 @@ fn beside(other: &Item<'_>, tries: &[String]) -> Result<(), String> {
         }
         name => FIXED.contains(&name),
     };
-    if let Some(result) = other.matcher.as_ref().filter(|_| is_refusal(other.d)).and_then(|own| met_by(own, tries)) {
+    if let Some(result) =
+        other.matcher.as_ref().filter(|_| is_refusal(other.d)).and_then(|own| met_by(own, tries))
+    {
         return Err(format!(
             "in Caddy `{}` refuses the file of {result}, too, which hurtle finds behind it: write it for a whole \
              directory, such as /private/*",

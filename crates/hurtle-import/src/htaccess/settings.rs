@@ -95,7 +95,7 @@ impl Settings {
             "setenvif" | "setenvifnocase" | "browsermatch" | "browsermatchnocase" => {
                 conditional(d, report)
             }
-            // What they hide may be listed by name, so that nothing is.
+            // A list would have the names that they hide, so that there is none.
             "indexignore" | "indexignorereset" => {
                 self.hides_names |= !d.args.is_empty();
                 report.leave_out(d);

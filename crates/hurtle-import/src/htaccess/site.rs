@@ -274,7 +274,9 @@ fn guarded<'s, 'd: 's>(
         });
         // Those of methods within those of files have both.
         let is_within = |(other, _): &(&Section<'_>, _)| {
-            !std::ptr::eq(*other, section) && other.files == section.files && other.methods.is_none()
+            !std::ptr::eq(*other, section)
+                && other.files == section.files
+                && other.methods.is_none()
         };
         let is_nested = section.files.is_some() && section.methods.is_some();
         if is_nested && !access.is_closed && sections.iter().any(is_within) {

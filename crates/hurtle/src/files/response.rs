@@ -13,7 +13,6 @@ use hurtle_http::request::fields::{joined, map};
 use hurtle_http::semantics::conditional::Preconditions;
 use hurtle_http::semantics::media;
 
-use super::{Hashes, has_hidden_segment};
 use super::answer::{self, FileQuery};
 use super::arrival::Arrival;
 use super::entry::{FieldRules, Representation};
@@ -21,6 +20,7 @@ use super::hashes::TagSource;
 use super::lookup::{Lookup, LookupRules, MEMORY_BYTES_MAX, Opened, Outcome, Target, Try};
 use super::root::Root;
 use super::store::LookupError;
+use super::{Hashes, has_hidden_segment};
 use crate::answer::Answer;
 use crate::body::{Body, FileBody, Part};
 use crate::clock;
@@ -33,8 +33,8 @@ use crate::edits::ReadyEdits;
 /// 9110 sections 13 and 14). A missing file gives 404, an unreadable one 403.
 ///
 /// `name` is a path relative to the directory `root`. Nothing outside of `root` is ever sent,
-/// whatever `name` contains and wherever links lead; names that begin with a dot are missing, but for
-/// `.well-known`. So `name` may come from the client unchecked.
+/// whatever `name` contains and wherever links lead; names that begin with a dot are missing, but
+/// for `.well-known`. So `name` may come from the client unchecked.
 ///
 /// Disk threads open and read the file. If the application returns the body with its length and
 /// without Content-Encoding, the kernel sends the file (`sendfile(2)`), even through boxed bodies

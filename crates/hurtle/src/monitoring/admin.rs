@@ -40,8 +40,7 @@ const BACKLOG: u32 = 16;
 pub(crate) const READY_TIME_MAX: Duration = Duration::from_secs(30);
 
 /// Longest wait for an upgrade, or for a reload, which becomes one if it needs a new process.
-const ASKED_TIME_MAX: Duration =
-    READY_TIME_MAX.saturating_mul(2).saturating_add(command::TIME_MAX);
+const ASKED_TIME_MAX: Duration = READY_TIME_MAX.saturating_mul(2).saturating_add(command::TIME_MAX);
 
 /// The methods of the commands.
 const ALLOW: &str = "GET, POST, PURGE";

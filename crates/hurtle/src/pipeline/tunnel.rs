@@ -171,7 +171,7 @@ async fn forward_both<T: Protocol>(
         First::B(()) => Err(CarryError::NotGiven),
     });
     exchange.request_bytes.set(to_remote.get());
-    // A silent client has had what the remote end sent.
+    // A silent client is awaited no longer, as behind any response.
     if ended.is_err() && has_left.get() { Ok(Ok(())) } else { ended }
 }
 

@@ -2,6 +2,7 @@
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use axum::Router;
@@ -111,7 +112,7 @@ fn the_last_message_of_an_application_arrives_while_the_client_goes_on_sending()
         client.send(HANDSHAKE.replace("/a/ws", "/a/last"));
         agreed(&mut client, what);
         let mut sending = client.stream.try_clone().unwrap();
-        let sender = std::thread::spawn(move || {
+        let sender = thread::spawn(move || {
             // The server may stop reading.
             let both = [frame(0x82, b"hi"), frame(0x82, &vec![b'y'; 4_000_000])].concat();
             let _ = sending.write_all(&both);
@@ -182,6 +183,7 @@ fn a_silent_client_of_an_application_that_has_left_is_not_kept() {
         };
         while !is_served() {
             assert!(begun.elapsed() < PATIENCE, "{what}: the silent client is kept");
+            thread::park_timeout(Duration::from_millis(50));
         }
         drop(silent);
     }

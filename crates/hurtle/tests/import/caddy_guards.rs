@@ -7,6 +7,16 @@ use crate::caddy_table::without_comments;
 /// A sentence, a Caddyfile, and the beginning of a refusal.
 const REFUSED: &[(&str, &str, &str)] = &[
     (
+        "a refusal by an expression of files that try_files finds",
+        ":80 {\nroot * /srv\ntry_files {path} {path}.html\n@a path_regexp ^/(admin|secret)\\.html\nrespond @a 403\nfile_server\n}",
+        "Caddyfile:3: cannot translate `try_files {path} {path}.html`: in Caddy `respond @a 403` refuses",
+    ),
+    (
+        "a refusal of a name with any ending that try_files finds",
+        ":80 {\nroot * /srv\ntry_files {path} {path}.html\nrespond /admin.* 403\nfile_server\n}",
+        "Caddyfile:3: cannot translate `try_files {path} {path}.html`: in Caddy `respond /admin.* 403` refuses",
+    ),
+    (
         "a refusal of a file that try_files finds",
         ":80 {\nroot * /srv\ntry_files {path} {path}.html\nrespond /admin.html 403\nfile_server\n}",
         "Caddyfile:3: cannot translate `try_files {path} {path}.html`: in Caddy `respond /admin.html 403` refuses",

@@ -173,10 +173,6 @@ const ROWS: &[(&str, &str)] = &[
         "location /moved { rewrite ^/moved/(.*)$ /docs/$1; return 403; }",
     ),
     (
-        "a condition before a redirect",
-        "if ($host = b.example) { return 403; } location = /a.txt { return 301 /new/; } location / {}",
-    ),
-    (
         "a rewrite within a closed location",
         "location /moved/ { PASSWORD rewrite ^/moved/(.*)$ /docs/$1 break; }",
     ),

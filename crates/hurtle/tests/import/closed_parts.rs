@@ -4,8 +4,12 @@
 /// A sentence, and the inside of a server.
 pub(crate) const ROWS: &[(&str, &str)] = &[
     (
+        "a condition before a redirect",
+        "if ($host = b.example) { return 403; } location = /a.txt { return 301 /new/; } location / {}",
+    ),
+    (
         "a location of one file beside a closed ending",
-        "location / {} location /a.txt { access_log off; } location ~ \\.txt$ { deny all; }",
+        "location / {} location /a.txt { access_log off; } location ~* \\.TXT$ { deny all; }",
     ),
     (
         "a rewrite of all paths within a location for nobody",

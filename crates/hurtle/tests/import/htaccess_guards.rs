@@ -62,6 +62,12 @@ pub(super) const ROWS: &[Row] = &[
 /// A file, the line of a refusal, and its reason.
 const REFUSED: &[(&str, usize, &str)] = &[
     (
+        "RewriteEngine On\nRewriteRule ^(readme\\.html|license\\.txt)$ - [F]\n\
+         RewriteCond %{REQUEST_FILENAME}.html -f\nRewriteRule ^(.*)$ $1.html [L]\n",
+        4,
+        "a rule or section for names with .html",
+    ),
+    (
         "RewriteEngine On\nRewriteCond %{REMOTE_ADDR} !^10\\.\nRewriteRule ^admin\\.html$ - [F]\n\
          RewriteCond %{REQUEST_FILENAME}.html -f\nRewriteRule ^(.*)$ $1.html [L]\n",
         5,

@@ -9,6 +9,11 @@ pub(super) const CONDITIONS: &[(&str, &str)] = &[
         "",
     ),
     (
+        "root /srv; location / { } location /static/ { rewrite ^/static/v\\d+/(.*)$ /static/$1 break; }
+         location ~* \\.(png|css)$ { expires 1d; }",
+        "",
+    ),
+    (
         "root /srv; index index.php; if ($http_x_key != k) { return 403; } location / { }
          location ^~ /files/ { } location ~ \\.php$ { fastcgi_pass 127.0.0.1:9000; }",
         "",

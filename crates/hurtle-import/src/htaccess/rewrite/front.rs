@@ -70,9 +70,8 @@ impl<'d> Rewriting<'d, '_> {
         }
         // The one that keeps it from its own path has no counterpart.
         except.retain(|text| {
-            let is_in = |path: &str| {
-                PathRegex::new(text).is_ok_and(|regex| regex.is_in(path.as_bytes()))
-            };
+            let is_in =
+                |path: &str| PathRegex::new(text).is_ok_and(|regex| regex.is_in(path.as_bytes()));
             !is_in(&path) || text.contains('|') || is_in("/other.php")
         });
         let is_script = path.ends_with(".php");

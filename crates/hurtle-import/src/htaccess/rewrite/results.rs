@@ -55,10 +55,11 @@ fn may_meet(regex: &str, to: &str, is_fixed: bool) -> bool {
 /// `false`: it is for names with other endings, such as `\.(jpe?g|png)$`.
 fn may_end_in(regex: &str, suffix: &str) -> bool {
     let endings = regex.strip_suffix('$').and_then(|text| text.rsplit_once(r"\."));
-    let Some((_, endings)) = endings else { return true };
-    let is_plain = |b: u8| b.is_ascii_alphanumeric() || b"()|?:".contains(&b);
-    !endings.bytes().all(is_plain)
-        || is_in(&format!("^(?i:{endings})$"), suffix.trim_start_matches('.'))
+    let Some((before, endings)) = endings else { return true };
+    // Where the dot is within a group, or one of several, that is not all of them.
+    let own = PathRegex::new(&format!("^(?i:{endings})$"));
+    before.contains('|')
+        || own.map_or(true, |own| own.is_in(suffix.trim_start_matches('.').as_bytes()))
 }
 
 /// `true`: it is for some paths alone. One for all was met before the rewrite.
@@ -101,7 +102,8 @@ impl Rewriting<'_, '_> {
             let others = self.parts.redirected.iter().chain(&self.parts.closed);
             let conditional = self.parts.met.iter().map(|(_, regex)| regex);
             let others = others.chain(conditional.filter(|regex| is_of_some(regex)));
-            let meets = others.filter(|regex| !is_dot(regex) && may_end_in(regex, suffix)).count() > 0
+            let meets = others.filter(|regex| !is_dot(regex) && may_end_in(regex, suffix)).count()
+                > 0
                 || self.met.iter().any(|met| met.regex != "^/" && !met.is_of_first_round);
             found.extend(meets.then(|| (*d, format!("a rule or section for names with {suffix}"))));
         }
