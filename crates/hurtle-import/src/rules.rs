@@ -153,7 +153,7 @@ impl<'a> Rule<'a> {
         let target = self.target.as_deref()?;
         let path = fixed(target);
         let stays = self.location.is_some() && self.at.arg(2) == "break";
-        stays.then(|| (self.at, path, path.len() < target.len()))
+        stays.then_some((self.at, path, path.len() < target.len()))
     }
 
     /// `true` if it may lead to paths of the location of a path.

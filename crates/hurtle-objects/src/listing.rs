@@ -2,6 +2,7 @@
 //! Requests for the same listing wait for one.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
@@ -30,6 +31,8 @@ pub(crate) struct Listings {
     known: Mutex<HashMap<String, Kept<Arc<Listing>>>>,
     prefixes: Mutex<HashMap<String, Kept<bool>>>,
     turn: tokio::sync::Mutex<()>,
+    /// Number of times that they were forgotten.
+    changes: AtomicU64,
 }
 
 #[derive(Clone, Debug)]
@@ -43,12 +46,15 @@ impl Shared {
         if let Some(known) = self.kept(&self.listings.prefixes, prefix) {
             return Ok(known);
         }
+        let changes = self.listings.changes.load(Relaxed);
         let page = self.page(prefix, None, 1, None).await;
         let page =
             page.inspect_err(|failure| tracing::error!("{}{prefix}: {failure}", self.settings.url));
         let Some(page) = page? else { return Ok(false) };
         let has_keys = !page.objects.is_empty() || !page.common_prefixes.is_empty();
-        keep(&self.listings.prefixes, prefix, has_keys, PREFIXES_MAX);
+        if changes == self.listings.changes.load(Relaxed) {
+            keep(&self.listings.prefixes, prefix, has_keys, PREFIXES_MAX);
+        }
         Ok(has_keys)
     }
 
@@ -60,6 +66,7 @@ impl Shared {
         if let Some(known) = self.kept(&self.listings.known, &prefix) {
             return Ok(known);
         }
+        let changes = self.listings.changes.load(Relaxed);
         let listing = match self.read(&prefix).await {
             Ok(listing) => Arc::new(listing),
             Err(failure) => {
@@ -67,7 +74,10 @@ impl Shared {
                 return Err(failure);
             }
         };
-        keep(&self.listings.known, &prefix, Arc::clone(&listing), LISTINGS_MAX);
+        // An upload meanwhile may not be in it.
+        if changes == self.listings.changes.load(Relaxed) {
+            keep(&self.listings.known, &prefix, Arc::clone(&listing), LISTINGS_MAX);
+        }
         Ok(listing)
     }
 
@@ -138,6 +148,7 @@ impl Shared {
 
     /// Forgets what is known of the directories of a key, which has changed.
     pub(crate) fn forget_listings(&self) {
+        self.listings.changes.fetch_add(1, Relaxed);
         self.listings.known.lock().unwrap_or_else(PoisonError::into_inner).clear();
         self.listings.prefixes.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use crate::checksum::Md5;
 use crate::partial::Partial;
-use crate::{Failure, Version};
+use crate::{Failure, Kind, Version};
 
 /// Pause between two attempts to revalidate an object while the store does not respond.
 const RETRY: Duration = Duration::from_secs(5);
@@ -30,6 +30,8 @@ struct SlotState {
     failed: Option<(Instant, Failure)>,
     /// Number of times that it was expired.
     changes: u64,
+    /// `true`: it was expired since the last description, which is not the object any more.
+    has_changed: bool,
 }
 
 /// The state of an object in the store.
@@ -84,8 +86,15 @@ impl Slot {
     }
 
     fn with(id: u128, known: Known, body: Body) -> Slot {
-        let state =
-            SlotState { known, body, checked: None, retry_at: None, failed: None, changes: 0 };
+        let state = SlotState {
+            known,
+            body,
+            checked: None,
+            retry_at: None,
+            failed: None,
+            changes: 0,
+            has_changed: false,
+        };
         Slot { id, turn: tokio::sync::Mutex::default(), state: Mutex::new(state) }
     }
 
@@ -131,16 +140,23 @@ impl Slot {
             state.body = Body::Absent;
         }
         state.known = known;
-        state.checked = (state.changes == changes).then(Instant::now);
+        let is_newest = state.changes == changes;
+        state.checked = is_newest.then(Instant::now);
+        state.has_changed &= !is_newest;
         (state.retry_at, state.failed) = (None, None);
         old
     }
 
-    /// Notes that the store did not respond. Returns the description if it may be used meanwhile.
+    /// Notes a failure. Returns the description if it may be used meanwhile: the store did not
+    /// respond, and the object has not changed since.
     pub(crate) fn fail(&self, failure: &Failure, started: Instant, ages: Ages) -> Option<Known> {
         let (mut state, now) = (self.lock(), Instant::now());
         state.failed = Some((now, failure.clone()));
         let checked = state.checked.unwrap_or(started);
+        let is_silent = matches!(failure.kind, Kind::Store | Kind::Timeout | Kind::Busy);
+        if !is_silent || state.has_changed {
+            return None;
+        }
         if state.known == Known::Unknown || now - checked >= ages.revalidate + ages.stale {
             return None;
         }
@@ -162,6 +178,7 @@ impl Slot {
     pub(crate) fn expire(&self) {
         let mut state = self.lock();
         state.changes += 1;
+        state.has_changed = true;
         (state.checked, state.retry_at) = (None, None);
         if !matches!(state.body, Body::Whole) {
             (state.known, state.body) = (Known::Unknown, Body::Absent);

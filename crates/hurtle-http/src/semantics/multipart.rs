@@ -225,7 +225,12 @@ impl PartHead {
                 return None;
             }
             let name = unescaped(parameter(params, b"name")?);
-            Some(PartHead { name, file_name: parameter(params, b"filename").map(unescaped) })
+            let file_name = parameter(params, b"filename").map(unescaped);
+            // RFC 7578 section 4.2 forbids it; without it the file would be a control.
+            if file_name.is_none() && parameter(params, b"filename*").is_some() {
+                return None;
+            }
+            Some(PartHead { name, file_name })
         })
     }
 }
@@ -327,12 +332,17 @@ mod tests {
     #[test]
     fn malformed_bodies() {
         let long = [&b"--AaB03x\r\nX: "[..], &[b'x'; HEAD_BYTES_MAX]].concat();
-        let rows: [(&[u8], MultipartError); 5] = [
+        let rows: [(&[u8], MultipartError); 6] = [
             (b"--AaB03xy\r\n", MultipartError::Delimiter),
             (b"--AaB03x\r\n\r\nno head", MultipartError::Disposition),
             (b"--AaB03x\r\nX: y\r\n\r\n", MultipartError::Disposition),
             (
                 b"--AaB03x\r\nContent-Disposition: attachment; name=\"a\"\r\n\r\n",
+                MultipartError::Disposition,
+            ),
+            // Regression: the file was a control, and lost.
+            (
+                b"--AaB03x\r\nContent-Disposition: form-data; name=\"a\"; filename*=utf-8''b\r\n\r\n",
                 MultipartError::Disposition,
             ),
             (&long, MultipartError::LongHead),

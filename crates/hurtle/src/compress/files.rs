@@ -311,6 +311,10 @@ impl Job {
         let result = match made {
             None => EncodingResult::Refused,
             Some(made) if !state.gains(identity, &made) => EncodingResult::Refused,
+            // No eviction makes room for it.
+            Some(made) if OVERHEAD_BYTES + made.bytes.len() as u64 > shared.bytes_max => {
+                EncodingResult::Refused
+            }
             Some(made) => {
                 let bytes = made.bytes.len() as u64;
                 if state.make_room(bytes, shared.bytes_max) {
@@ -319,6 +323,7 @@ impl Job {
                 } else {
                     shared.refused.fetch_add(1, Relaxed);
                     state.known.remove(identity);
+                    state.order.retain(|other| other != identity);
                     state.bytes -= OVERHEAD_BYTES;
                     EncodingResult::NoRoom
                 }

@@ -17,6 +17,7 @@ use hurtle_http::semantics::accept::{Coding, prefers_json};
 use hurtle_http::semantics::target::{append_query, encode_path};
 use hurtle_objects::Origin;
 
+use self::archive::url_directories;
 use self::media_types::MediaTypes;
 use super::Answering;
 use super::request::{HandlerRequest, MatchedPath};
@@ -114,11 +115,13 @@ impl Directory {
         Directory { rules: Arc::new(rules), ..self }
     }
 
-    /// Adds archives, if they are configured, for a site with these routes.
+    /// Adds archives, if they are configured, for a site with these routes, which its forms heed,
+    /// too.
     #[must_use]
-    pub(crate) fn with_archives(self, disk: &Disk, routes: &Arc<Routes>) -> Directory {
+    pub(crate) fn within(self, disk: &Disk, routes: &Arc<Routes>) -> Directory {
         let archives = Archives::new(&self.config, disk, routes).map(Box::new);
-        Directory { archives, ..self }
+        let uploads = self.uploads.map(|uploads| Box::new(uploads.within(routes)));
+        Directory { archives, uploads, ..self }
     }
 
     /// Handles a GET or HEAD. `None`: there is no file, and another mount has such requests.
@@ -186,7 +189,8 @@ impl Directory {
     ) -> Answering {
         let uploads = uploads.clone();
         let rest = matched.rest.to_vec();
-        let client = UploadClient { user, base: encode_path(matched.base()).into_owned() };
+        let urls = url_directories(request.uri().path().as_bytes(), matched);
+        let client = UploadClient { user, base: encode_path(matched.base()).into_owned(), urls };
         Box::pin(async move { uploads.call(request, rest, client).await })
     }
 

@@ -48,6 +48,10 @@ struct Mounted {
 }
 
 impl Mounted {
+    fn is_up(&self) -> bool {
+        matches!(&self.mount.handler, Handler::Proxy(proxy) if proxy.is_open())
+    }
+
     fn set_availability(&self, availability: Availability) {
         if let Handler::Proxy(proxy) = &self.mount.handler {
             proxy.set_availability(availability);
@@ -114,8 +118,13 @@ impl Deployed {
         mounted.sort_by_key(|app| std::cmp::Reverse(app.mount.path.len()));
         self.routes.deploy(mounted.iter().map(|app| app.mount.path.clone()).collect());
         self.mounted.replace(mounted);
-        // Ends the waits for removed applications.
-        before.iter().for_each(|app| app.set_availability(Availability::Down));
+        // Ends the waits for removed applications, and for those that were starting. One that is
+        // replaced goes on for requests that came before.
+        let mounted = self.mounted.borrow();
+        let is_replaced =
+            |app: &Mounted| mounted.iter().any(|new| new.mount.path == app.mount.path);
+        let ended = before.iter().filter(|app| !(app.is_up() && is_replaced(app)));
+        ended.for_each(|app| app.set_availability(Availability::Down));
     }
 }
 

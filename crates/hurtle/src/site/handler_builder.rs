@@ -45,7 +45,7 @@ impl HandlerBuilder<'_> {
         match &config.handler {
             MountHandler::Files(files) => {
                 let directory = self.directory((**files).clone());
-                Handler::Directory(directory.with_archives(&shared.disk, self.routes))
+                Handler::Directory(directory.within(&shared.disk, self.routes))
             }
             MountHandler::Redirect { status, to } => {
                 let matcher = config.matcher.clone().filter(|_| config.given_name.is_some());

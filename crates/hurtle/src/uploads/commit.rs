@@ -267,7 +267,7 @@ fn set_time(file: &OwnedFd, old: Option<&Stamp>) -> Result<(), UploadError> {
 }
 
 /// Syncs the directory. Before that a crash may undo the change of the name.
-fn sync_directory(directory: &OwnedFd) -> Result<(), UploadError> {
+pub(super) fn sync_directory(directory: &OwnedFd) -> Result<(), UploadError> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let directory = rustix::fs::openat(directory, c".", flags, Mode::empty())?;
     Ok(rustix::fs::fsync(&directory)?)

@@ -68,6 +68,8 @@ impl UploadError {
     );
     pub(super) const OTHER_ORIGIN: UploadError =
         UploadError::new(StatusCode::FORBIDDEN, "the form is of another site");
+    pub(super) const ELSEWHERE_BY_NAME: UploadError =
+        UploadError::new(StatusCode::FORBIDDEN, "a file of this name is of another mount or rule");
     pub(super) const NO_FORM: UploadError = UploadError::new(
         StatusCode::UNSUPPORTED_MEDIA_TYPE,
         "a POST is a form: send it as multipart/form-data, or send the file with PUT",

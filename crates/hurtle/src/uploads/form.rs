@@ -19,6 +19,7 @@ use super::unfinished::Unfinished;
 use super::{PIECE_BYTES, PIECE_FRAMES_MAX, Pace, Uploads};
 use crate::answer::Answer;
 use crate::body::RequestBody;
+use crate::files::UrlDirectory;
 use crate::rt;
 
 /// Maximum number of parts in a form.
@@ -47,6 +48,7 @@ impl Uploads {
         fields: &HeaderMap,
         rest: &[u8],
         body: RequestBody,
+        urls: &[UrlDirectory],
     ) -> Result<Answer, UploadError> {
         if is_of_other_origin(fields) {
             return Err(UploadError::OTHER_ORIGIN);
@@ -65,12 +67,21 @@ impl Uploads {
                 }
                 // A browser sends an empty name if no file is chosen.
                 Some(name) if name.is_empty() => reader.skip(CONTROL_BYTES_MAX).await?,
+                Some(name) if self.leads_elsewhere(urls, base_name(&name)) => {
+                    return Err(UploadError::ELSEWHERE_BY_NAME);
+                }
                 Some(name) => self.store(&mut reader, rest, &name, replaces).await?,
             }
         }
         // Relative, so that it holds behind a proxy that maps the site to another path.
         let listing = HeaderValue::from_static("./");
         Ok(Answer::empty(StatusCode::SEE_OTHER).with(header::LOCATION, listing))
+    }
+
+    /// Returns whether a PUT of this name in the directory would be for another mount or rule.
+    fn leads_elsewhere(&self, urls: &[UrlDirectory], name: &[u8]) -> bool {
+        let Some(routes) = &self.routes else { return false };
+        urls.iter().any(|url| routes.lead_elsewhere(url, name))
     }
 
     async fn store(

@@ -50,7 +50,7 @@ use crate::body::{Interim, RequestBody};
 use crate::clock;
 use crate::config::{EtagSource, Files, Symlinks};
 use crate::disk::{Disk, Failure, Lane};
-use crate::files::Changed;
+use crate::files::{Changed, Routes, UrlDirectory};
 use crate::rt;
 
 pub(crate) use form::takes_names_in;
@@ -94,6 +94,8 @@ pub(crate) struct Uploads {
     disk: Disk,
     lane: Lane,
     changed: Changed,
+    /// The routes of its site; `None`: it has none.
+    routes: Option<Arc<Routes>>,
 }
 
 /// The client of an upload.
@@ -103,6 +105,8 @@ pub(crate) struct UploadClient {
     pub user: Option<String>,
     /// The mount's path in URLs, with a trailing slash.
     pub base: String,
+    /// The URLs of the directory, as the client wrote it and behind the site's rules.
+    pub urls: Vec<UrlDirectory>,
 }
 
 /// Limits of resumable uploads.
@@ -166,7 +170,14 @@ impl Uploads {
         let (disk, changed) = (disk.clone(), changed.clone());
         let (origin, sidecars) = (origin.cloned(), files.sidecars);
         let media_types = Arc::new(files.media_types.clone());
-        Some(Uploads { root, origin, media_types, limits, sidecars, disk, lane, changed })
+        let routes = None;
+        Some(Uploads { root, origin, media_types, limits, sidecars, disk, lane, changed, routes })
+    }
+
+    /// Refuses names of forms that other mounts and rules of a site with these routes are for.
+    #[must_use]
+    pub(crate) fn within(self, routes: &Arc<Routes>) -> Uploads {
+        Uploads { routes: Some(Arc::clone(routes)), ..self }
     }
 
     /// Answers any request except GET and HEAD. `rest` is the decoded path relative to the
@@ -190,7 +201,7 @@ impl Uploads {
             Method::DELETE => self.delete(&head.headers, &rest).await,
             Method::POST if self.origin.is_some() => Err(UploadError::NO_FORM_HERE),
             Method::POST if client.base.ends_with('/') && takes_names_in(&rest) => {
-                self.post(&head.headers, &rest, body).await
+                self.post(&head.headers, &rest, body, &client.urls).await
             }
             Method::OPTIONS => Ok(self.options(&rest)),
             _ => {
@@ -271,7 +282,7 @@ impl Uploads {
             let written = self.write(file, piece);
             let (written, next) = rt::both(written, reader.next_piece(&mut body, bytes_max)).await;
             (file, piece) = (written?, next?);
-            mode.report_progress(&body, file.len);
+            mode.report_progress(&body, file.kept_len());
         }
         Ok(file)
     }

@@ -5,6 +5,8 @@
 //! `headers` parses and writes the fields, `store` keeps the bytes, and `lock` admits one request
 //! at a time. `publish` ends a complete upload.
 
+use std::time::Duration;
+
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use http_body::Body as _;
@@ -95,7 +97,7 @@ impl Uploads {
         if length.max(content).is_some_and(|len| len > bytes_max) {
             return Ok(UploadError::TOO_LARGE.answer(rest).with(UPLOAD_LIMIT, limit));
         }
-        let UploadClient { user, base } = client;
+        let UploadClient { user, base, .. } = client;
         let conditions = Conditions::of(fields);
         if let Some(origin) = &self.origin {
             admit(origin, rest, &conditions).await?;
@@ -155,7 +157,7 @@ impl Uploads {
                 let mut file = self.resume(token, user).await?.unfinished()?;
                 let stored = file.stored().ok_or(UploadError::DEFECT)?;
                 let record = stored.record.clone();
-                (file.len, record)
+                (self.run(move || file.settle()).await?, record)
             }
         };
         let limit = headers::limit(self.bytes_max(), record.left_secs(now_secs()));
@@ -254,6 +256,11 @@ impl Uploads {
         self.run(move || store::find_record(&root, &name, user.as_deref())).await
     }
 
+    async fn forget(&self, token: &Token) -> Result<(), UploadError> {
+        let (root, name) = (self.root.clone(), token.clone());
+        self.run(move || store::forget(&root, &name)).await
+    }
+
     /// Appends a request's content to an upload, and publishes the file if it is complete.
     async fn receive_part(
         &self,
@@ -264,6 +271,7 @@ impl Uploads {
     ) -> Result<Received, UploadError> {
         let stored = file.stored().ok_or(UploadError::DEFECT)?;
         let (holder, length) = (stored.lock.holder(), stored.record.length);
+        let left = Duration::from_secs(stored.record.left_secs(now_secs()));
         let conditions = stored.record.conditions.clone();
         let bytes_max = self.bytes_max().min(length.unwrap_or(u64::MAX)).saturating_sub(file.len);
         let receiving = self.receive(
@@ -272,16 +280,21 @@ impl Uploads {
             bytes_max,
             ReceiveMode::resumable(upload_fields.supports_interop),
         );
-        let file = match rt::race(receiving, holder.wait_until_superseded()).await {
-            First::A(Ok(file)) => file,
-            First::A(Err(error)) if error.is_temporary() => return Err(error),
-            First::A(Err(error)) => {
+        let received = rt::timeout(left, rt::race(receiving, holder.wait_until_superseded()));
+        let file = match received.await {
+            Some(First::A(Ok(file))) => file,
+            Some(First::A(Err(error))) if error.is_temporary() => return Err(error),
+            Some(First::A(Err(error))) => {
                 // Draft, Upload Append: an upload that has exceeded its length is deleted.
-                let (root, name) = (self.root.clone(), token.clone());
-                self.run(move || store::forget(&root, &name)).await?;
+                self.forget(token).await?;
                 return Err(if length.is_some() { UploadError::LENGTHS } else { error });
             }
-            First::B(()) => return Err(UploadError::SUPERSEDED),
+            Some(First::B(())) => return Err(UploadError::SUPERSEDED),
+            // Its time has passed.
+            None => {
+                self.forget(token).await?;
+                return Err(UploadError::NO_UPLOAD);
+            }
         };
         if upload_fields.complete != Some(true) {
             return Ok(Received::Part(self.run(move || file.settle()).await?));

@@ -252,6 +252,7 @@ fn open(root: &UploadRoot, make: bool) -> Result<Option<OwnedFd>, UploadError> {
     };
     if make {
         match rustix::fs::mkdirat(&directory, DIRECTORY, PRIVATE) {
+            Ok(()) if root.fsync => commit::sync_directory(&directory)?,
             Ok(()) | Err(Errno::EXIST) => {}
             Err(e) => return Err(e.into()),
         }

@@ -113,6 +113,11 @@ impl Unfinished {
         Ok(self)
     }
 
+    /// Number of bytes that survive what the settings promise: with `fsync`, a power failure.
+    pub(super) fn kept_len(&self) -> u64 {
+        if self.root.fsync { self.len - self.unsynced.min(self.len) } else { self.len }
+    }
+
     /// The stored upload, if it is resumable.
     pub(super) fn stored(&mut self) -> Option<&mut StoredUpload> {
         self.file.as_mut().and_then(|hidden| hidden.stored.as_mut())

@@ -166,3 +166,21 @@ fn parts_that_fail_take_no_room() {
     }
     assert_eq!(server.get("/a.txt").text(), "kept");
 }
+
+/// Regression: the cached object was sent for an hour more.
+#[test]
+fn an_object_that_became_private_is_not_sent_from_the_cache() {
+    let bytes = content(1000);
+    let Some(bucket) = Bucket::new(&[("a.bin", &bytes)]) else { return };
+    let server = bucket.serve(SHORT, "sidecars = false");
+    assert!(server.get("/a.bin").body == bytes);
+    bucket.proxy.always("a.bin", Fault::Status(503));
+    eventually("an outage is hidden", || {
+        bucket.proxy.faults() > 0 || server.get("/a.bin").status != 200
+    });
+    assert!(server.get("/a.bin").body == bytes);
+    bucket.proxy.always("a.bin", Fault::Status(403));
+    eventually("it is private", || server.get("/a.bin").status == 403);
+    bucket.proxy.release();
+    eventually("it is there again", || server.get("/a.bin").status == 200);
+}

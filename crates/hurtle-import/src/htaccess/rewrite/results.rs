@@ -56,7 +56,7 @@ fn may_meet(regex: &str, to: &str, is_fixed: bool) -> bool {
 fn may_end_in(regex: &str, suffix: &str) -> bool {
     let endings = regex.strip_suffix('$').and_then(|text| text.rsplit_once(r"\."));
     let Some((before, endings)) = endings else { return true };
-    // Where the dot is within a group, or one of several, that is not all of them.
+    // A dot within a group, or one of several, has not all endings behind it.
     let own = PathRegex::new(&format!("^(?i:{endings})$"));
     before.contains('|')
         || own.map_or(true, |own| own.is_in(suffix.trim_start_matches('.').as_bytes()))

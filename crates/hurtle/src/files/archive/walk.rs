@@ -134,7 +134,7 @@ impl Walk {
             match self.state(&path)? {
                 State::File(stamp) => {
                     if !self.leads_elsewhere(&path) {
-                        self.add_file(path, &stamp)?;
+                        self.add_readable(path, &stamp)?;
                     }
                     return Ok(true);
                 }
@@ -162,6 +162,10 @@ impl Walk {
                 Err(ArchiveError::Depth)
             }
             FileType::Directory => {
+                let names = self.entries.len() + self.pending.len();
+                if names as u64 >= self.limits.entries {
+                    return Err(ArchiveError::Entries(self.limits.entries));
+                }
                 self.pending.push(path);
                 Ok(())
             }
@@ -173,17 +177,19 @@ impl Walk {
                 }
             }
             FileType::Symlink => match self.state(&path)? {
-                State::File(stamp) => {
-                    let flags =
-                        OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-                    match self.open(&path, flags) {
-                        Ok(_) => self.add_file(path, &stamp),
-                        Err(_) => Ok(()),
-                    }
-                }
+                State::File(stamp) => self.add_readable(path, &stamp),
                 _ => Ok(()),
             },
             _ => Ok(()),
+        }
+    }
+
+    /// Adds a file that the server may read; others are left out.
+    fn add_readable(&mut self, path: Vec<u8>, stamp: &Stamp) -> Result<(), ArchiveError> {
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+        match self.open(&path, flags) {
+            Ok(_) => self.add_file(path, stamp),
+            Err(_) => Ok(()),
         }
     }
 

@@ -35,7 +35,7 @@ impl Directory {
             format,
             lookup,
             path,
-            urls: url_directories(request, matched),
+            urls: url_directories(request.key.path, matched),
             name,
             dotfiles: self.config.dotfiles,
         };
@@ -53,12 +53,12 @@ impl Directory {
     }
 }
 
-/// The directory's URL paths: as the client wrote it, and after the site's rules.
-fn url_directories(request: &HandlerRequest<'_>, matched: &MatchedPath<'_>) -> Vec<UrlDirectory> {
+/// The directory's URL paths: as the client wrote it, which is `sent`, and after the site's rules.
+pub(super) fn url_directories(sent: &[u8], matched: &MatchedPath<'_>) -> Vec<UrlDirectory> {
     let mount = &matched.path[..matched.path.len() - matched.rest.len()];
     let mount_len = mount.strip_suffix(b"/").unwrap_or(mount).len();
     let own = UrlDirectory { path: matched.path.to_vec(), mount_len };
-    match target::decoded(request.key.path).map(Cow::into_owned) {
+    match target::decoded(sent).map(Cow::into_owned) {
         Ok(path) if path != own.path && path.ends_with(b"/") => {
             // A mount at any length may hold a path that a rule leads here.
             vec![UrlDirectory { mount_len: path.len(), path }, own]

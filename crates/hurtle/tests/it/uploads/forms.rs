@@ -2,6 +2,8 @@
 
 use std::fs;
 
+use hurtle::config::Matcher;
+
 use super::{limits, names, pattern, send, start, with};
 use crate::support::site::files;
 
@@ -42,6 +44,23 @@ fn a_form_stores_its_files_and_leads_back_to_the_listing() {
     assert_eq!(names(&server.dir, "d"), ["\"b\".txt", "a.bin", "empty"]);
     assert!(fs::read(server.dir.path("d/a.bin")).unwrap() == large);
     assert_eq!(server.get("/d/%22b%22.txt").text(), "two");
+}
+
+/// Regression: they were stored, and run or sent by the other mount.
+#[test]
+fn a_form_stores_no_names_of_other_mounts() {
+    let server = with(&[("d/", "")], |config| {
+        let mut other = config.sites[0].mounts[0].clone();
+        other.matcher = Some(Matcher::of_pattern("*.x"));
+        config.sites[0].mounts.insert(0, other);
+        files(config).listing = true;
+    });
+    let post = |name: &str| {
+        let body = form(&[("file", Some(name), b"text")]);
+        send(&server, "POST", &format!("/d/\n{TYPE}"), &body).status
+    };
+    assert_eq!((post("a.x"), post("a.y")), (403, 303));
+    assert_eq!(names(&server.dir, "d"), ["a.y"]);
 }
 
 /// Regression: each chunk cost as much as all before it.
