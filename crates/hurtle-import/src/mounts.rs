@@ -76,7 +76,7 @@ pub(super) struct Mounts<'a, 'b> {
     pub(super) stays: Vec<Page<'a>>,
     /// Conditions of locations with `^~`, beside scripts.
     pub(super) of_finals: Vec<&'a Directive>,
-    /// Conditions on `$request_uri`.
+    /// Conditions on `$request_uri`, of all locations.
     pub(super) on_targets: Vec<&'a Directive>,
     /// Rules of exact locations.
     redirects: Vec<Keys>,

@@ -19,7 +19,7 @@ pub struct Entrant {
     pub title: String,
     /// The version it reports.
     pub version: String,
-    /// As in `report::Contender`.
+    /// Its executable, as in `report::Contender`.
     pub program: Option<String>,
     host: Host,
 }

@@ -37,7 +37,7 @@ pub struct Progress {
     pub load: Load,
     /// Number of responses by status.
     pub statuses: BTreeMap<Status, u64>,
-    /// Those of the responses that ended within the offered time.
+    /// The responses that ended within the offered time.
     pub in_time: InTime,
     /// Connections that the server accepted.
     pub connections: u64,
@@ -63,7 +63,7 @@ impl Progress {
 /// take as long as the timeout, which is no time of the load.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct InTime {
-    /// Their number.
+    /// Number of these responses.
     pub replies: u64,
     /// Their bytes, heads included.
     pub bytes: u64,

@@ -78,8 +78,8 @@ fn streams_that_the_server_is_made_to_reset() {
     }
 }
 
-/// Regression: a client of few requests a second could make the server decode heads beyond the
-/// limit without end.
+/// Regression: a client of few requests a second could have heads beyond the limit decoded for
+/// ever, on one connection.
 #[test]
 fn heads_beyond_the_limit() {
     let mut connection = begun_with(&Limits { header_list_bytes_max: 4_096, ..Limits::default() });

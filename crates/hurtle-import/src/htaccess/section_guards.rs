@@ -39,7 +39,7 @@ impl SectionGuard<'_, '_> {
 /// two modules say, the sections of one must close all that they are for.
 pub(super) fn in_order(mut guards: Vec<SectionGuard<'_, '_>>, report: &mut Report) -> Vec<Mount> {
     guards.reverse();
-    // Those of methods within those of files are behind these, and come first.
+    // Sections of methods within those of files are behind these, and come first.
     guards.sort_by_key(|guard| guard.section.methods.is_some() && guard.section.files.is_none());
     let pairs = guards
         .iter()

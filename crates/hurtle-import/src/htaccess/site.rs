@@ -272,7 +272,7 @@ fn guarded<'s, 'd: 's>(
                 r"(?i)(?:\.php(?:/.*)?(?:{own})|(?:{own}).*\.php(?:/|$))"
             ))
         });
-        // Those of methods within those of files have both.
+        // Sections of methods within those of files have both.
         let is_within = |(other, _): &(&Section<'_>, _)| {
             !std::ptr::eq(*other, section)
                 && other.files == section.files

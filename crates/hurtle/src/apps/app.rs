@@ -37,6 +37,8 @@ pub(super) struct App {
     /// The next version, until it answers a request.
     successor: Option<Box<App>>,
     probe: Probe,
+    /// `true`: its first start ends once it answers a request, not once its socket is there.
+    pub(super) must_answer: bool,
 }
 
 #[derive(Debug)]
@@ -81,6 +83,7 @@ impl App {
             failures: 0,
             successor: None,
             probe: Probe::default(),
+            must_answer: false,
         }
     }
 
@@ -176,11 +179,16 @@ impl App {
             .map_err(|e| format!("it cannot be started: {e}"))
     }
 
-    /// Checks whether a starting application accepts connections. If it is late, asks its run to
-    /// end and returns the run's number.
+    /// Checks whether a starting application accepts connections, or answers if it must. If it is
+    /// late, asks its run to end and returns the run's number.
     pub(super) fn check_listening(&mut self, name: &str, now: Instant) -> Option<u64> {
         let is_starting = matches!(self.state, AppState::Starting { .. });
-        let listens = is_starting && UnixStream::connect(&self.socket).is_ok();
+        let listens = is_starting
+            && match self.must_answer {
+                true => self.probe.is_answered(&self.socket, &self.manifest.path),
+                false => UnixStream::connect(&self.socket).is_ok(),
+            };
+        self.must_answer &= !listens;
         self.check_started(name, listens, now)
     }
 

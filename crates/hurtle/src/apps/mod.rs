@@ -64,11 +64,15 @@ enum Event {
 }
 
 impl Apps {
-    /// Starts the thread if an application directory is configured.
+    /// Starts the thread if an application directory is configured. `awaited`: site and path of
+    /// applications that are up in a process that this one replaces. They must answer a request.
     ///
     /// # Errors
     /// The system refuses a thread or a directory for sockets.
-    pub(crate) fn start(config: &Arc<Config>) -> io::Result<Option<Apps>> {
+    pub(crate) fn start(
+        config: &Arc<Config>,
+        awaited: &[(String, String)],
+    ) -> io::Result<Option<Apps>> {
         let Some(dir) = config.apps.clone() else { return Ok(None) };
         let (publish, deployments) = watch::channel(Deployments::default());
         let (events, receiver) = mpsc::channel();
@@ -87,6 +91,10 @@ impl Apps {
         };
         // The first request must find the applications.
         supervisor.scan();
+        for app in supervisor.apps.values_mut() {
+            let (site, path) = (&app.manifest.site, &app.manifest.path);
+            app.must_answer = awaited.iter().any(|up| (&up.0, &up.1) == (site, path));
+        }
         supervisor.publish();
         let life = move || supervisor.run(&receiver);
         let thread = thread::Builder::new().name("apps".to_owned()).spawn(life)?;

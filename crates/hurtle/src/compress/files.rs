@@ -311,7 +311,7 @@ impl Job {
         let result = match made {
             None => EncodingResult::Refused,
             Some(made) if !state.gains(identity, &made) => EncodingResult::Refused,
-            // No eviction makes room for it.
+            // It would not fit into an empty cache.
             Some(made) if OVERHEAD_BYTES + made.bytes.len() as u64 > shared.bytes_max => {
                 EncodingResult::Refused
             }

@@ -115,8 +115,7 @@ impl Directory {
         Directory { rules: Arc::new(rules), ..self }
     }
 
-    /// Adds archives, if they are configured, for a site with these routes, which its forms heed,
-    /// too.
+    /// Adds archives, if they are configured, and heeds the site's routes in these and in forms.
     #[must_use]
     pub(crate) fn within(self, disk: &Disk, routes: &Arc<Routes>) -> Directory {
         let archives = Archives::new(&self.config, disk, routes).map(Box::new);

@@ -69,7 +69,8 @@ pub fn run(launch: Launch, process: ProcessConfig, errors: &ErrorLogHandle) -> i
     // Installed before the server is announced, because a stop signal may follow at once.
     let signals = Signals::catch(&runtime)?;
     // Started after the switch of user.
-    let apps = Apps::start(&server.settings.config)?;
+    let awaited = received.as_ref().map_or(&[][..], |received| &received.description.apps);
+    let apps = Apps::start(&server.settings.config, awaited)?;
     server.deployments = apps.as_ref().map(Apps::deployments);
     if let (Some(apps), Some(received)) = (&apps, &received) {
         apps.wait_until_up(&received.description.apps)?;

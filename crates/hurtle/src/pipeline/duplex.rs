@@ -51,8 +51,8 @@ impl Drop for AwaitedUntil<'_> {
 }
 
 impl<T: Protocol> Duplex<'_, T> {
-    /// Reads more bytes, with a deadline of `by_ms`. Returns 0 at the end of the peer's data.
-    /// Cancel-safe.
+    /// Reads more bytes, with a deadline of `by_ms`. Returns 0 at the end of the peer's data. It is
+    /// cancel-safe: a read that is dropped loses no bytes.
     pub(super) async fn fill(
         &self,
         input: &mut Input,

@@ -106,8 +106,8 @@ impl<T: Transport> Deadlines<Session<T>> for Clocks {
 
 impl Clocks {
     /// Returns the end of the time for the peer to close, in milliseconds. It reads the last
-    /// response meanwhile: closing while it sends would reset the connection. One that floods may
-    /// never stop.
+    /// response meanwhile: closing while it sends would reset the connection. One that floods gets
+    /// little of it, since it may never stop.
     fn linger(&self, since_ms: u64) -> u64 {
         let heard_ms = self.shared.pulse().heard_ms();
         let silent_ms = since_ms.max(heard_ms).saturating_add(LINGER_SILENCE_MS_MAX);
