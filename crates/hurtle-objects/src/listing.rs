@@ -2,7 +2,7 @@
 //! Requests for the same listing wait for one.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
@@ -38,35 +38,38 @@ pub(crate) struct Listings {
 #[derive(Clone, Debug)]
 struct Kept<T> {
     value: T,
+    /// `Listings::changes` before the store was asked.
+    changes: u64,
     at: Instant,
 }
 
 impl Shared {
     pub(crate) async fn has_prefix(&self, prefix: &str) -> Result<bool, Failure> {
-        if let Some(known) = self.kept(&self.listings.prefixes, prefix) {
+        let changes = self.listings.changes.load(SeqCst);
+        if let Some(known) = self.kept(&self.listings.prefixes, prefix, changes) {
             return Ok(known);
         }
-        let changes = self.listings.changes.load(Relaxed);
         let page = self.page(prefix, None, 1, None).await;
         let page =
             page.inspect_err(|failure| tracing::error!("{}{prefix}: {failure}", self.settings.url));
         let Some(page) = page? else { return Ok(false) };
         let has_keys = !page.objects.is_empty() || !page.common_prefixes.is_empty();
-        if changes == self.listings.changes.load(Relaxed) {
-            keep(&self.listings.prefixes, prefix, has_keys, PREFIXES_MAX);
-        }
+        keep(&self.listings.prefixes, prefix, has_keys, changes, PREFIXES_MAX);
         Ok(has_keys)
     }
 
     pub(crate) async fn list(&self, prefix: String) -> Result<Arc<Listing>, Failure> {
-        if let Some(known) = self.kept(&self.listings.known, &prefix) {
+        // One that was read since this request came is new enough for it, whatever has been uploaded
+        // meanwhile.
+        let came = self.listings.changes.load(SeqCst);
+        if let Some(known) = self.kept(&self.listings.known, &prefix, came) {
             return Ok(known);
         }
         let _turn = self.listings.turn.lock().await;
-        if let Some(known) = self.kept(&self.listings.known, &prefix) {
+        if let Some(known) = self.kept(&self.listings.known, &prefix, came) {
             return Ok(known);
         }
-        let changes = self.listings.changes.load(Relaxed);
+        let changes = self.listings.changes.load(SeqCst);
         let listing = match self.read(&prefix).await {
             Ok(listing) => Arc::new(listing),
             Err(failure) => {
@@ -74,10 +77,7 @@ impl Shared {
                 return Err(failure);
             }
         };
-        // An upload meanwhile may not be in it.
-        if changes == self.listings.changes.load(Relaxed) {
-            keep(&self.listings.known, &prefix, Arc::clone(&listing), LISTINGS_MAX);
-        }
+        keep(&self.listings.known, &prefix, Arc::clone(&listing), changes, LISTINGS_MAX);
         Ok(listing)
     }
 
@@ -140,17 +140,21 @@ impl Shared {
         }
     }
 
-    fn kept<T: Clone>(&self, all: &Mutex<HashMap<String, Kept<T>>>, key: &str) -> Option<T> {
+    /// Returns a value that was asked for behind so many changes, or later.
+    fn kept<T: Clone>(
+        &self,
+        all: &Mutex<HashMap<String, Kept<T>>>,
+        key: &str,
+        changes: u64,
+    ) -> Option<T> {
         let all = all.lock().unwrap_or_else(PoisonError::into_inner);
-        let kept = all.get(key)?;
+        let kept = all.get(key).filter(|kept| kept.changes >= changes)?;
         (kept.at.elapsed() < self.settings.revalidate).then(|| kept.value.clone())
     }
 
     /// Forgets what is known of the directories of a key, which has changed.
     pub(crate) fn forget_listings(&self) {
-        self.listings.changes.fetch_add(1, Relaxed);
-        self.listings.known.lock().unwrap_or_else(PoisonError::into_inner).clear();
-        self.listings.prefixes.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        self.listings.changes.fetch_add(1, SeqCst);
     }
 }
 
@@ -169,11 +173,11 @@ impl Listing {
 }
 
 /// Keeps a value; the oldest one leaves if there are too many.
-fn keep<T>(all: &Mutex<HashMap<String, Kept<T>>>, key: &str, value: T, max: usize) {
+fn keep<T>(all: &Mutex<HashMap<String, Kept<T>>>, key: &str, value: T, changes: u64, max: usize) {
     let mut all = all.lock().unwrap_or_else(PoisonError::into_inner);
     if all.len() >= max && !all.contains_key(key) {
         let oldest = all.iter().min_by_key(|(_, kept)| kept.at).map(|(key, _)| key.clone());
         oldest.and_then(|key| all.remove(&key));
     }
-    all.insert(key.to_owned(), Kept { value, at: Instant::now() });
+    all.insert(key.to_owned(), Kept { value, changes, at: Instant::now() });
 }

@@ -30,7 +30,7 @@ struct SlotState {
     failed: Option<(Instant, Failure)>,
     /// Number of times that it was expired.
     changes: u64,
-    /// `true`: it was expired since the last description, which is not the object any more.
+    /// `true`: it was expired or denied since the last description, which holds no more.
     has_changed: bool,
 }
 
@@ -153,6 +153,7 @@ impl Slot {
         let (mut state, now) = (self.lock(), Instant::now());
         state.failed = Some((now, failure.clone()));
         let checked = state.checked.unwrap_or(started);
+        state.has_changed |= failure.kind == Kind::Denied;
         let is_silent = matches!(failure.kind, Kind::Store | Kind::Timeout | Kind::Busy);
         if !is_silent || state.has_changed {
             return None;

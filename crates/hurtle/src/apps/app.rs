@@ -37,8 +37,9 @@ pub(super) struct App {
     /// The next version, until it answers a request.
     successor: Option<Box<App>>,
     probe: Probe,
-    /// `true`: its first start ends once it answers a request, not once its socket is there.
-    pub(super) must_answer: bool,
+    /// Until this time it must answer a request to be up; then its socket is enough, as of one that
+    /// is slow to begin. `None`: it is enough in any case.
+    pub(super) answers_until: Option<Instant>,
 }
 
 #[derive(Debug)]
@@ -83,7 +84,7 @@ impl App {
             failures: 0,
             successor: None,
             probe: Probe::default(),
-            must_answer: false,
+            answers_until: None,
         }
     }
 
@@ -179,16 +180,20 @@ impl App {
             .map_err(|e| format!("it cannot be started: {e}"))
     }
 
-    /// Checks whether a starting application accepts connections, or answers if it must. If it is
-    /// late, asks its run to end and returns the run's number.
+    /// Checks whether a starting application accepts connections, or answers while it must. If it
+    /// is late, asks its run to end and returns the run's number.
     pub(super) fn check_listening(&mut self, name: &str, now: Instant) -> Option<u64> {
         let is_starting = matches!(self.state, AppState::Starting { .. });
         let listens = is_starting
-            && match self.must_answer {
-                true => self.probe.is_answered(&self.socket, &self.manifest.path),
-                false => UnixStream::connect(&self.socket).is_ok(),
+            && match self.answers_until {
+                Some(until) if now < until => {
+                    self.probe.is_answered(&self.socket, &self.manifest.path)
+                }
+                _ => UnixStream::connect(&self.socket).is_ok(),
             };
-        self.must_answer &= !listens;
+        if listens {
+            self.answers_until = None;
+        }
         self.check_started(name, listens, now)
     }
 

@@ -40,6 +40,10 @@ const REPLACED_FOR: Duration = Duration::from_millis(500);
 /// Time that a stop waits beyond the applications' own grace period.
 const STOP_MARGIN: Duration = Duration::from_secs(5);
 
+/// Time in which applications must answer before this process replaces another one: half of the
+/// time that has for all of its start.
+const ANSWER_TIME_MAX: Duration = Duration::from_secs(15);
+
 /// The deployed applications; every worker is notified of a change.
 pub(crate) type Deployments = Arc<Vec<Deployment>>;
 
@@ -65,7 +69,8 @@ enum Event {
 
 impl Apps {
     /// Starts the thread if an application directory is configured. `awaited`: site and path of
-    /// applications that are up in a process that this one replaces. They must answer a request.
+    /// applications that are up in a process that this one replaces. They must answer a request
+    /// within `ANSWER_TIME_MAX`, or listen after it.
     ///
     /// # Errors
     /// The system refuses a thread or a directory for sockets.
@@ -93,7 +98,8 @@ impl Apps {
         supervisor.scan();
         for app in supervisor.apps.values_mut() {
             let (site, path) = (&app.manifest.site, &app.manifest.path);
-            app.must_answer = awaited.iter().any(|up| (&up.0, &up.1) == (site, path));
+            let is_awaited = awaited.iter().any(|up| (&up.0, &up.1) == (site, path));
+            app.answers_until = is_awaited.then(|| Instant::now() + ANSWER_TIME_MAX);
         }
         supervisor.publish();
         let life = move || supervisor.run(&receiver);

@@ -94,6 +94,8 @@ pub(crate) enum EncodingResult {
     Refused,
     /// There was no memory for it; it may be tried again.
     NoRoom,
+    /// It is larger than all the memory for them: it is made while it is sent.
+    TooLarge,
 }
 
 /// A file in a content-coding, in memory.
@@ -311,9 +313,8 @@ impl Job {
         let result = match made {
             None => EncodingResult::Refused,
             Some(made) if !state.gains(identity, &made) => EncodingResult::Refused,
-            // It would not fit into an empty cache.
             Some(made) if OVERHEAD_BYTES + made.bytes.len() as u64 > shared.bytes_max => {
-                EncodingResult::Refused
+                EncodingResult::TooLarge
             }
             Some(made) => {
                 let bytes = made.bytes.len() as u64;

@@ -430,6 +430,7 @@ impl MadeVariants {
         }
         let made = match known.as_ref()?.result()?.clone() {
             EncodingResult::Made(made) => made,
+            EncodingResult::TooLarge => return None,
             result => {
                 variant.is_refused.set(matches!(result, EncodingResult::Refused));
                 *known = None;

@@ -11,6 +11,8 @@ use crate::config::{self, Matcher};
 pub(crate) struct Routes {
     /// Paths of the mounts of all beneath them; the root is empty.
     mounts: Vec<Vec<u8>>,
+    /// Those of them that precede all conditions.
+    finals: Vec<Vec<u8>>,
     /// Paths of mounts that have only one.
     exact: Vec<Vec<u8>>,
     /// Conditions of other mounts, with their paths.
@@ -47,7 +49,10 @@ impl Routes {
             match &mount.matcher {
                 _ if mount.exact => routes.exact.push(mount.path.clone().into()),
                 Some(matcher) => routes.matched.push((path, matcher.clone())),
-                None => routes.mounts.push(path),
+                None => {
+                    routes.finals.extend(mount.is_final.then(|| path.clone()));
+                    routes.mounts.push(path);
+                }
             }
         }
         routes.rules = site.rules.iter().map(|rule| rule.matcher.clone()).collect();
@@ -80,10 +85,14 @@ impl Routes {
             let matches = matcher.may_match(&path) || matcher.may_match(&with_slash);
             matches && !matcher.may_match(&directory.path)
         };
+        let longest = self.mounts.iter().filter(|mount| holds(mount, &path));
+        let longest = longest.max_by_key(|mount| mount.len());
+        let is_final = longest.is_some_and(|mount| self.finals.contains(mount));
+        let mut matched = self.matched.iter().filter(|_| !is_final);
         let apps = self.apps();
         self.mounts.iter().any(is_nested)
             || self.exact.iter().any(|mount| *mount == path || *mount == with_slash)
-            || self.matched.iter().any(|(at, matcher)| holds(at, &path) && matches(matcher))
+            || matched.any(|(at, matcher)| holds(at, &path) && matches(matcher))
             || apps.deployed.iter().chain(&apps.mounted).any(is_nested)
             || self.rules.iter().any(matches)
     }
@@ -135,6 +144,8 @@ mod tests {
         for name in ["privately", "a", "a/x", "application", "x.html", "a/moved", "one/x"] {
             assert!(!routes.lead_elsewhere(&directory, name.as_bytes()), "{name}");
         }
+        let routes = Routes { finals: vec![b"/pub".to_vec()], ..routes };
+        assert!(!routes.lead_elsewhere(&directory, b"a/x.cgi"), "it precedes conditions");
         let old = UrlDirectory { path: b"/pub/old/".to_vec(), ..directory };
         assert!(!routes.lead_elsewhere(&old, b"x"), "the rule applies to the directory as well");
     }

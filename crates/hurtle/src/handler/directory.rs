@@ -179,16 +179,18 @@ impl Directory {
         self.uploads.as_deref()
     }
 
-    /// Starts a request for an upload. `user`: the authenticated user.
+    /// Starts a request for an upload. `sent`: the path as the client wrote it; `user`: the one who
+    /// is authenticated.
     pub(crate) fn upload(
         uploads: &Uploads,
         request: Request<RequestBody>,
         matched: &MatchedPath<'_>,
+        sent: &[u8],
         user: Option<String>,
     ) -> Answering {
         let uploads = uploads.clone();
         let rest = matched.rest.to_vec();
-        let urls = url_directories(request.uri().path().as_bytes(), matched);
+        let urls = url_directories(sent, matched);
         let client = UploadClient { user, base: encode_path(matched.base()).into_owned(), urls };
         Box::pin(async move { uploads.call(request, rest, client).await })
     }

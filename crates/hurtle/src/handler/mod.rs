@@ -251,7 +251,7 @@ async fn upload<C: Client>(
     let mut built = http::Request::new(body);
     (*built.method_mut(), *built.headers_mut()) = (method, fields);
     let user = request.passwords.and_then(|passwords| passwords.user(request.head.authorization));
-    let answering = Directory::upload(uploads, built, &request.matched, user);
+    let answering = Directory::upload(uploads, built, &request.matched, request.target.0, user);
     let answer = client.beside(&wait::Waits::default(), async |_| answering.await).await?;
     Ok(Outcome::Answer(answer))
 }

@@ -149,6 +149,10 @@ pub(super) fn resume(
         remove(&store, token);
         return Err(UploadError::NO_UPLOAD);
     }
+    // The length is confirmed, and an interrupted request has not synced it.
+    if root.fsync {
+        rustix::fs::fsync(&file)?;
+    }
     let target = Target::of(&record.rest, sidecars)?;
     let directory = open_directory(root, &target)?;
     let stored = StoredUpload { store, token: token.clone(), record, lock };

@@ -50,17 +50,19 @@ fn a_form_stores_its_files_and_leads_back_to_the_listing() {
 #[test]
 fn a_form_stores_no_names_of_other_mounts() {
     let server = with(&[("d/", "")], |config| {
-        let mut other = config.sites[0].mounts[0].clone();
+        let mounts = &mut config.sites[0].mounts;
+        let [mut other, mut exact] = [mounts[0].clone(), mounts[0].clone()];
         other.matcher = Some(Matcher::of_pattern("*.x"));
-        config.sites[0].mounts.insert(0, other);
-        files(config).listing = true;
+        (exact.exact, exact.path) = (true, "/a.z".to_owned());
+        mounts.extend([other, exact]);
     });
-    let post = |name: &str| {
+    let post = |directory: &str, name: &str| {
         let body = form(&[("file", Some(name), b"text")]);
-        send(&server, "POST", &format!("/d/\n{TYPE}"), &body).status
+        send(&server, "POST", &format!("{directory}\n{TYPE}"), &body).status
     };
-    assert_eq!((post("a.x"), post("a.y")), (403, 303));
-    assert_eq!(names(&server.dir, "d"), ["a.y"]);
+    assert_eq!((post("/d/", "a.x"), post("/d/", "a.y"), post("/d/", "a.z")), (403, 303, 303));
+    assert_eq!((post("/", "a.z"), post("/", "b.z")), (403, 303));
+    assert_eq!(names(&server.dir, "d"), ["a.y", "a.z"]);
 }
 
 /// Regression: each chunk cost as much as all before it.
