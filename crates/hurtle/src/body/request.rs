@@ -3,6 +3,7 @@
 
 use std::fmt;
 use std::future::poll_fn;
+use std::mem;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
@@ -173,9 +174,10 @@ impl Body for RequestBody {
         let mut state = slot.state();
         let (frame, ended) = (state.frame.take(), state.ended);
         if frame.is_none() && !ended {
-            state.wanted = true;
+            let is_new = !mem::replace(&mut state.wanted, true);
             state.reader = Some(cx.waker().clone());
-            let feeder = state.feeder.take();
+            // In one task with its reader, a feeder that waits on would be polled without end.
+            let feeder = if is_new { state.feeder.take() } else { None };
             drop(state);
             if let Some(feeder) = feeder {
                 feeder.wake();
@@ -236,6 +238,10 @@ impl fmt::Debug for Feeder {
 
 #[cfg(test)]
 mod tests {
+    use std::pin::pin;
+    use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+    use std::task::Wake;
+
     use super::*;
     use crate::rt::{First, race};
 
@@ -246,6 +252,32 @@ mod tests {
     async fn next(body: &mut RequestBody) -> Option<Result<Bytes, String>> {
         let frame = poll_fn(|cx| Pin::new(&mut *body).poll_frame(cx)).await?;
         Some(frame.map(|f| f.into_data().unwrap_or_default()).map_err(|e| e.to_string()))
+    }
+
+    struct Wakes(AtomicUsize);
+
+    impl Wake for Wakes {
+        fn wake(self: Arc<Wakes>) {
+            self.0.fetch_add(1, SeqCst);
+        }
+    }
+
+    /// Regression: a task with both ends polled itself without end while the client sent nothing.
+    #[test]
+    fn a_reader_that_is_polled_again_does_not_wake_its_feeder() {
+        let wakes = Arc::new(Wakes(AtomicUsize::new(0)));
+        let waker = Waker::from(Arc::clone(&wakes));
+        let mut cx = Context::from_waker(&waker);
+        let (feeder, mut body) = feed(None);
+        let mut abandoned = pin!(feeder.abandoned());
+        for _ in 0..5 {
+            assert!(abandoned.as_mut().poll(&mut cx).is_pending());
+            assert!(Pin::new(&mut body).poll_frame(&mut cx).is_pending());
+        }
+        assert_eq!(wakes.0.load(SeqCst), 1, "when it asked for a frame");
+        drop(body);
+        assert_eq!(wakes.0.load(SeqCst), 2, "when it was dropped");
+        assert!(abandoned.poll(&mut cx).is_ready());
     }
 
     #[test]
