@@ -59,8 +59,8 @@ impl Shared {
     }
 
     pub(crate) async fn list(&self, prefix: String) -> Result<Arc<Listing>, Failure> {
-        // One that was read since this request came is new enough for it, whatever has been uploaded
-        // meanwhile.
+        // One that was read since this request came is new enough for it, even if an upload has
+        // ended in the meantime.
         let came = self.listings.changes.load(SeqCst);
         if let Some(known) = self.kept(&self.listings.known, &prefix, came) {
             return Ok(known);
