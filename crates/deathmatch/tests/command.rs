@@ -249,8 +249,8 @@ fn a_duel_prints_a_table_and_refuses_what_it_cannot_do() {
     let mut started = BTreeSet::new();
     for sample in &slices {
         let slice = sample.slice.unwrap();
-        let is_first = started.insert((slice.burst, &sample.contender));
-        assert_eq!(slice.idle_cpu.is_none(), is_first, "none since the start: {slice:?}");
+        let is_first = started.insert((&sample.work, slice.burst, &sample.contender));
+        assert_eq!(slice.idle_cpu.is_none(), is_first, "none since a warm-up: {slice:?}");
     }
 
     let twin = || {
