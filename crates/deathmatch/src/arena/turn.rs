@@ -144,8 +144,8 @@ impl<T: FnMut(Event<'_>)> Turn<'_, T> {
     }
 
     /// Judges a rate by two of three samples if the first is bad and the server is not overwhelmed:
-    /// a pause of the machine is no fault of the server. A bad one that other programs have
-    /// disturbed decides nothing.
+    /// a pause of the machine is no fault of the server. A bad one beside which other programs ran
+    /// decides nothing, and another is taken.
     fn measure_rate(
         &mut self,
         name: &str,

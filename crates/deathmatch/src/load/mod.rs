@@ -100,8 +100,8 @@ pub fn run_beside(job: &Job, clients: &SlowClients) -> io::Result<Load> {
 
 /// As `run`, with figures for another thread meanwhile. A stop request ends it with the figures so
 /// far, in which requests under way are neither replies nor errors; so do the watch's number of
-/// requests, once these have ended, and an error of the generator after its first request, which is
-/// then in `Progress::fault`.
+/// requests, once these have ended. So does an error of the generator after its first request;
+/// `Progress::fault` has its text.
 pub fn run_watched(job: &Job, watch: &Watch) -> io::Result<Load> {
     let mut engine = Engine::new(job)?.watched(watch);
     engine.run(job.duration).or_else(|fault| {

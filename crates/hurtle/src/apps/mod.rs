@@ -40,8 +40,8 @@ const REPLACED_FOR: Duration = Duration::from_millis(500);
 /// Time that a stop waits beyond the applications' own grace period.
 const STOP_MARGIN: Duration = Duration::from_secs(5);
 
-/// Time in which applications must answer before this process replaces another one: half of the
-/// time that has for all of its start.
+/// Time in which applications must answer before this process replaces another one, which gives up
+/// after 30 s (`READY_TIME_MAX`).
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(15);
 
 /// The deployed applications; every worker is notified of a change.

@@ -179,8 +179,8 @@ impl Directory {
         self.uploads.as_deref()
     }
 
-    /// Starts a request for an upload. `sent`: the path as the client wrote it; `user`: the one who
-    /// is authenticated.
+    /// Starts a request for an upload. `sent`: the path as the client wrote it; `user`: the user of
+    /// the password, if one is required.
     pub(crate) fn upload(
         uploads: &Uploads,
         request: Request<RequestBody>,
