@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::slot::{Body, Slot};
+use crate::slot::Slot;
 use crate::{Failure, Kind, Version};
 
 /// Maximum number of descriptions without bytes. They are apart, so that requests for names that do
@@ -132,13 +132,12 @@ impl Index {
         }
     }
 
-    /// Has the store asked again about an object by the next request, because it has changed. An
-    /// unfinished one is forgotten.
-    pub(crate) fn expire(&self, slot: &Arc<Slot>) {
-        slot.expire();
-        if let Body::Absent = slot.body() {
-            self.empty(slot);
-        }
+    /// Has the store asked again about an object by the next request, because it has changed. Its
+    /// bytes are forgotten; returns the file that is to be removed.
+    pub(crate) fn expire(&self, slot: &Arc<Slot>) -> Evicted {
+        let old = slot.expire();
+        self.empty(slot);
+        old.map(|version| (slot.id, version)).into_iter().collect()
     }
 
     /// Notes that an object is whole.
@@ -261,7 +260,7 @@ mod tests {
 
     use super::*;
     use crate::partial::Partial;
-    use crate::slot::{Ages, Known, Meta};
+    use crate::slot::{Ages, Body, Known, Meta};
 
     /// Opens an unfinished object.
     fn open(index: &Index, id: u128) -> Weak<Partial> {

@@ -231,7 +231,7 @@ impl Arrival {
         if let Err(failure) = &result {
             self.shared.log(&self.partial.location, failure);
             if is_final(failure) {
-                self.shared.index.expire(&self.partial.slot);
+                self.shared.remove(self.shared.index.expire(&self.partial.slot)).await;
             }
         }
         let has_failed = result.is_err();
@@ -241,7 +241,7 @@ impl Arrival {
             if let Err(failure) = self.finish().await {
                 self.partial.lock().broken = Some(failure.clone());
                 self.shared.log(&self.partial.location, &failure);
-                self.shared.index.expire(&self.partial.slot);
+                self.shared.remove(self.shared.index.expire(&self.partial.slot)).await;
             }
         } else if has_failed && self.partial.has_nothing() {
             // The slot would keep the file open.

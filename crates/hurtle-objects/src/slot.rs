@@ -175,15 +175,16 @@ impl Slot {
         is_current
     }
 
-    /// Has the store asked again by the next request, because the object has changed.
-    pub(crate) fn expire(&self) {
+    /// Has the store asked again by the next request, because the object has changed. Returns the
+    /// version whose file is to be removed: a later start must not find it.
+    pub(crate) fn expire(&self) -> Option<Version> {
+        let old = self.evict();
         let mut state = self.lock();
         state.changes += 1;
         state.has_changed = true;
         (state.checked, state.retry_at) = (None, None);
-        if !matches!(state.body, Body::Whole) {
-            (state.known, state.body) = (Known::Unknown, Body::Absent);
-        }
+        (state.known, state.body) = (Known::Unknown, Body::Absent);
+        old
     }
 
     /// Forgets the bytes. Returns the version whose file is to be removed.

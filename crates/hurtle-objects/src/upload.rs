@@ -162,6 +162,8 @@ impl Shared {
         } else {
             self.put_parts(location, condition, attributes, first, pieces, rest).await
         };
+        // A request that has failed may have had an effect.
+        self.forget(location).await;
         let put = match put {
             Ok(put) => put,
             // Another client was faster.
@@ -170,7 +172,6 @@ impl Shared {
             }
             Err(failure) => return Err(failure),
         };
-        self.forget(location);
         // The description tells the time, which is part of the version.
         let now = self.head(location).await.ok().flatten();
         Ok((change, now.filter(|now| now.etag == put.e_tag).map(|now| now.version)))
@@ -242,11 +243,13 @@ impl Shared {
                 deleted => deleted,
             }
         };
-        if let Err(failure) = self.within(delete).await {
+        let deleted = self.within(delete).await;
+        // A request that has failed may have had an effect.
+        self.forget(&location).await;
+        if let Err(failure) = deleted {
             self.log(&location, &failure);
             return Err(failure);
         }
-        self.forget(&location);
         Ok(Change::Changed)
     }
 
@@ -257,10 +260,10 @@ impl Shared {
     }
 
     /// Has the store asked again about an object and its directories, because they have changed.
-    fn forget(&self, location: &Path) {
+    async fn forget(self: &Arc<Self>, location: &Path) {
         self.forget_listings();
         if let Some(slot) = self.index.find(self.id(location)) {
-            self.index.expire(&slot);
+            self.remove(self.index.expire(&slot)).await;
         }
     }
 

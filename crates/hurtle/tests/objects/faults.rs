@@ -149,6 +149,33 @@ fn a_store_that_is_down_leaves_the_cache() {
     eventually("it is too old", || server.get("/a.txt").status == 502);
 }
 
+/// Regression: the bytes of a deleted object stayed in the cache's directory, from which a server
+/// that started while the store was down sent them.
+#[test]
+fn an_object_that_was_deleted_or_replaced_does_not_come_back_after_a_restart() {
+    let objects: [(&str, &[u8]); 2] = [("a.txt", b"deleted"), ("b.txt", b"replaced")];
+    let Some(bucket) = Bucket::new(&objects) else { return };
+    let mount = "sidecars = false\nuploads = {}\nauth = \"none\"";
+    let server = bucket.serve(SHORT, mount);
+    assert_eq!(server.get("/a.txt").text(), "deleted");
+    assert_eq!(server.get("/b.txt").text(), "replaced");
+    eventually("the objects are whole", || bucket.whole().len() == 2);
+    for (request, status) in [
+        ("DELETE /a.txt HTTP/1.1\r\nHost: a\r\n\r\n", 204),
+        ("PUT /b.txt HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nnew", 204),
+    ] {
+        let mut client = server.connect();
+        client.send(request);
+        assert_eq!(client.answer("PUT").status, status, "{request}");
+    }
+    bucket.proxy.always("", Fault::Reset);
+    drop(server);
+    let server = bucket.serve(SHORT, mount);
+    for path in ["/a.txt", "/b.txt"] {
+        assert_eq!(server.get(path).status, 502, "{path}");
+    }
+}
+
 /// Regression: each failed part of an object was counted as bytes of the cache, so that requests
 /// during an outage evicted all objects.
 #[test]
