@@ -125,10 +125,8 @@ impl Variables {
     /// Adds an `HTTP_` variable for each request field (RFC 3875 section 4.1.18).
     fn set_fields(&mut self, info: &RequestInfo<'_>, fields: &HeaderMap) {
         for name in fields.keys().filter(|name| is_passed_on(name, info)) {
-            // RFC 6265 section 5.4 for Cookie, RFC 9110 section 5.3 for all others.
-            let between = if *name == header::COOKIE { &b"; "[..] } else { b", " };
             let values: Vec<_> = fields.get_all(name).iter().map(HeaderValue::as_bytes).collect();
-            self.set(variable_of(name), values.join(between));
+            self.set(variable_of(name), values.join(between(name)));
         }
     }
 
@@ -140,7 +138,7 @@ impl Variables {
             _ => variable_of(name),
         };
         match self.0.get(variable.as_bytes()) {
-            Some(known) => self.set(variable, [known, value].join(&b", "[..])),
+            Some(known) => self.set(variable, [known, value].join(between(name))),
             None => self.set(variable, value),
         }
     }
@@ -151,8 +149,15 @@ fn variable_of(name: &HeaderName) -> String {
     format!("HTTP_{}", name.as_str().replace('-', "_").to_ascii_uppercase())
 }
 
+/// The separator of the values of a field's lines: RFC 6265 section 5.4 for Cookie, RFC 9110
+/// section 5.3 for all others.
+fn between(name: &HeaderName) -> &'static [u8] {
+    if *name == header::COOKIE { b"; " } else { b", " }
+}
+
 /// True if an application gets this field of a client. Variable names do not distinguish `_` from
-/// `-`: a field name with `_` could imitate another field, so it is dropped.
+/// `-`, and those of PHP have `_` in place of `.`: a name with other characters than letters,
+/// digits and `-` could imitate another field, so it is dropped.
 fn is_passed_on(name: &HeaderName, info: &RequestInfo<'_>) -> bool {
     let text = name.as_str();
     let family = match text {
@@ -177,7 +182,9 @@ fn is_passed_on(name: &HeaderName, info: &RequestInfo<'_>) -> bool {
         || begins_as(text.as_bytes(), b"x-accel-")
         || begins_as(text.as_bytes(), b"x-sendfile");
     let is_checked_here = info.has_server_auth && *name == header::AUTHORIZATION;
-    !(text.contains('_') || is_hop_by_hop || is_dangerous || is_checked_here)
+    let is_plain = text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
+    is_plain
+        && !(is_hop_by_hop || is_dangerous || is_checked_here)
         && (family.is_none() || family == info.trusted)
 }
 
@@ -207,7 +214,7 @@ mod tests {
     #[test]
     fn fields_become_variables() {
         let lines = b"Proxy: http://evil\r\nX_Real_IP: 1\r\nX-Two: 1\r\nX-Two: 2\r\nCookie: a\r\n\
-                      Cookie: b\r\nConnection: X\r\nContent-Type: a/b\r\n\
+                      Cookie: b\r\nConnection: X\r\nContent-Type: a/b\r\nX.Real.IP: 2\r\nX.Two: 3\r\n\
                       Content-Length: 3\r\nX-Forwarded-For: 1.2.3.4\r\nForwarded: for=1.2.3.4\r\nX-Sendfile-Type: a\r\n\
                       Authorization: Basic x\r\nTransfer-Encoding: chunked\r\n\r\n";
         let fields = fields::map(lines);
@@ -219,6 +226,9 @@ mod tests {
             ("HTTP_FORWARDED", None, None),
             ("HTTP_PROXY", None, None),
             ("HTTP_X_REAL_IP", None, None),
+            // Regression: PHP reads these as the ones above.
+            ("HTTP_X.REAL.IP", None, None),
+            ("HTTP_X.TWO", None, None),
             ("HTTP_CONNECTION", None, None),
             ("HTTP_CONTENT_TYPE", None, None),
             ("HTTP_CONTENT_LENGTH", None, None),
@@ -230,6 +240,12 @@ mod tests {
             &RequestInfo { has_server_auth: true, trusted: Some(Family::XForwarded), ..INFO },
             &fields,
         );
+        let mut added = Variables::new(&INFO, &fields);
+        for (name, value) in [(header::COOKIE, "c"), (HeaderName::from_static("x-two"), "3")] {
+            added.add_field(&name, value.as_bytes());
+        }
+        assert_eq!(get(&added, "HTTP_COOKIE"), Some("a; b; c"), "this server's own");
+        assert_eq!(get(&added, "HTTP_X_TWO"), Some("1, 2, 3"), "this server's own");
         for (name, from_strangers, from_trusted_and_gated) in table {
             assert_eq!(get(&stranger, name), from_strangers, "{name}");
             assert_eq!(get(&known, name), from_trusted_and_gated, "{name}");

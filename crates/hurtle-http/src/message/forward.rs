@@ -12,7 +12,7 @@ use super::field_lines::{SERVER, date_line, line, number_field};
 use super::forwarding_fields::{TrustedFields, write_forwarding_fields};
 use super::response_head::ResponseHead;
 use crate::request::field_class::{FieldClass, ForwardingField, classify};
-use crate::request::fields::{begins_as, pairs};
+use crate::request::fields::{begins_as, is_same, pairs};
 use crate::request::framing::BodyLength;
 use crate::request::{Method, RequestHead};
 use crate::semantics::decimal;
@@ -63,13 +63,9 @@ pub struct RequestEdits {
     pub lines: Vec<u8>,
 }
 
-/// Returns whether a name is one of these; `_` and `-` are alike, as in WSGI and CGI.
+/// Returns whether a name is one of these, compared as in [`is_same`].
 pub fn is_among(name: &[u8], names: &[HeaderName]) -> bool {
-    let plain = |b: &u8| if *b == b'_' { b'-' } else { b.to_ascii_lowercase() };
-    let is_same = |other: &[u8]| {
-        name.len() == other.len() && name.iter().map(plain).eq(other.iter().map(plain))
-    };
-    names.iter().any(|other| is_same(other.as_str().as_bytes()))
+    names.iter().any(|other| is_same(name, other.as_str().as_bytes()))
 }
 
 /// Appends the field lines of a forwarded request, but Host, whose value is at `host` in `out`:
@@ -505,7 +501,8 @@ mod tests {
             ("an invented client", "X-Real-IP: 1.1.1.1\r\n"),
             (
                 "invented fields in CGI's spelling",
-                "X_Forwarded_For: 1.1.1.1\r\nX_Real-IP: 1.1.1.1\r\nTransfer_Encoding: a\r\n",
+                "X_Forwarded_For: 1.1.1.1\r\nX_Real-IP: 1.1.1.1\r\nTransfer_Encoding: a\r\n\
+                 X.Forwarded.For: 1.1.1.1\r\nX.Real-IP: 1.1.1.1\r\n",
             ),
             (
                 "orders to send a file",

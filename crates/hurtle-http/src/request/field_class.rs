@@ -4,7 +4,7 @@
 use super::fields::{begins_as, is_same};
 
 /// Classifies a request field. Names are compared as CGI-like upstreams do: `X_Forwarded_For`
-/// counts as `X-Forwarded-For`.
+/// and `X.Forwarded.For` count as `X-Forwarded-For`.
 #[inline]
 pub(crate) fn classify(name: &[u8]) -> FieldClass {
     let is = |known: &str| is_same(name, known.as_bytes());
@@ -35,8 +35,12 @@ pub(crate) fn classify(name: &[u8]) -> FieldClass {
         _ if begins_as(name, b"x-forwarded-") => ForwardingField::More,
         _ => return FieldClass::Pass,
     };
-    // Proxies do not write forwarding fields with `_`.
-    if name.contains(&b'_') { FieldClass::Drop } else { FieldClass::Forwarding(field) }
+    // Proxies do not write forwarding fields with `_` or `.`.
+    if name.iter().any(|byte| matches!(byte, b'_' | b'.')) {
+        FieldClass::Drop
+    } else {
+        FieldClass::Forwarding(field)
+    }
 }
 
 /// Treatment of a request field.

@@ -147,13 +147,18 @@ pub fn joined(fields: &HeaderMap, name: HeaderName) -> Option<Vec<u8>> {
 }
 
 /// True if CGI-like programs read both names as the same field: they do not distinguish `_` from
-/// `-`. A filtered field must not pass under such a name. `known` is in lower case, with `-`.
+/// `-`, and PHP not `.` from these. A filtered field must not pass under such a name.
 #[inline]
 pub fn is_same(name: &[u8], known: &[u8]) -> bool {
-    let plain = |b: u8| if b == b'_' { b'-' } else { b.to_ascii_lowercase() };
     // The comparison has no early exit: finding the first difference costs more than it saves.
     name.len() == known.len()
-        && name.iter().zip(known).fold(0, |differ, (&a, &b)| differ | (plain(a) ^ b)) == 0
+        && name.iter().zip(known).fold(0, |differ, (&a, &b)| differ | (plain(a) ^ plain(b))) == 0
+}
+
+/// The character that stands for this one where names are compared.
+#[inline]
+fn plain(byte: u8) -> u8 {
+    if matches!(byte, b'_' | b'.') { b'-' } else { byte.to_ascii_lowercase() }
 }
 
 /// True if a name starts with `known`, compared as in [`is_same`].
