@@ -94,7 +94,7 @@ fn run_echo(input: &[u8], piece: usize) {
                     let _ = connection.send_head(id, 200, &head, false);
                     answer(&mut connection, id);
                 }
-                Event::HeadTooLarge(id) => drop(connection.send_head(id, 431, [], true)),
+                Event::HeadTooLarge { id, .. } => drop(connection.send_head(id, 431, [], true)),
                 Event::Readable(id) | Event::Writable(id) => answer(&mut connection, id),
                 Event::Reset(id, _) => assert!(!connection.is_open(id), "{id} is open"),
                 Event::GoAway(_) => {}

@@ -129,7 +129,7 @@ fn run_reading(steps: &[Step<'_>], piece: usize) {
                         assert!(!connection.close(id), "a complete request is to be stopped");
                     }
                 }
-                Event::HeadTooLarge(id) => drop(connection.close(id)),
+                Event::HeadTooLarge { id, .. } => drop(connection.close(id)),
                 Event::Reset(id, _) => assert!(!connection.is_open(id), "{id} is open"),
                 Event::Closed(_) => assert_eq!(connection.open_streams(), 0),
                 _ => {}

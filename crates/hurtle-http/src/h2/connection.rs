@@ -95,7 +95,12 @@ pub enum Event {
         end_stream: bool,
     },
     /// A request whose fields exceed `header_list_bytes_max`. The caller answers it with 431.
-    HeadTooLarge(u32),
+    HeadTooLarge {
+        /// Number of the stream with the request.
+        id: u32,
+        /// The pseudo-fields and fields before the limit.
+        head: FieldSection,
+    },
     /// `read` or `read_head` returns something again after it returned nothing.
     Readable(u32),
     /// `capacity` is above 0 again after it was 0.
@@ -230,7 +235,9 @@ impl Connection {
             if self.events.is_empty() && self.events.capacity() > EVENTS_KEPT {
                 self.events = VecDeque::new();
             }
-            if let Event::Request { id, .. } | Event::HeadTooLarge(id) | Event::Readable(id) = event
+            if let Event::Request { id, .. }
+            | Event::HeadTooLarge { id, .. }
+            | Event::Readable(id) = event
             {
                 // The stream was reset before the caller learned of it.
                 let Some(stream) = self.streams.get(id) else { continue };

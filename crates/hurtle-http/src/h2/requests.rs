@@ -179,7 +179,7 @@ impl Connection {
             trailers: None,
         });
         self.events.push_back(match section.fault {
-            Some(Fault::TooLarge) => Event::HeadTooLarge(id),
+            Some(Fault::TooLarge) => Event::HeadTooLarge { id, head: section.fields },
             _ => Event::Request { id, head: section.fields, end_stream },
         });
         Ok(())

@@ -10,8 +10,9 @@ use super::schedule::Turn;
 use crate::semantics::priority::Priority;
 use crate::stream::FieldSection;
 
-/// Number of remembered reset streams, for which frames may be in flight. As many as may be open.
-const RESETS_MAX: usize = 128;
+/// Number of remembered reset streams, for which frames may be in flight. As many as may be open,
+/// and as may be refused beyond these at once (`flood::RESETS`).
+const RESETS_MAX: usize = 128 + 200;
 
 /// Number of remembered ended streams. They only determine the error code of late frames.
 const ENDED_MAX: usize = 8;

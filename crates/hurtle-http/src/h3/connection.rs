@@ -67,7 +67,12 @@ pub enum Event {
         end_stream: bool,
     },
     /// A request whose fields exceed `header_list_bytes_max`. The driver answers it with 431.
-    HeadTooLarge(u64),
+    HeadTooLarge {
+        /// Number of the stream with the request.
+        id: u64,
+        /// The pseudo-fields and fields before the limit; none if it was not decoded.
+        head: FieldSection,
+    },
     /// `read` returns something again after `Body::NotYet`.
     Readable(u64),
     /// The client has changed the priority of a response.
@@ -291,7 +296,7 @@ impl Connection {
                     *end_stream = !stream.is_receiving && stream.body.is_empty();
                     *end_stream &= stream.trailers.is_none();
                 }
-                Event::HeadTooLarge(id) | Event::Readable(id) | Event::Priority(id, _) => {
+                Event::HeadTooLarge { id, .. } | Event::Readable(id) | Event::Priority(id, _) => {
                     let Some(stream) = self.streams.get(*id) else { continue };
                     stream.is_announced = true;
                 }

@@ -10,7 +10,7 @@ use super::frame::{self, Head};
 use super::streams::{Phase, State};
 use super::unidirectional::qpack;
 use crate::stream::section::{self, Fault, Purpose, Section};
-use crate::stream::{Body, StreamClosed};
+use crate::stream::{Body, FieldSection, StreamClosed};
 
 impl Connection {
     /// Handles bytes of a request stream.
@@ -149,7 +149,9 @@ impl Connection {
         let len = match usize::try_from(len) {
             Ok(0) => return self.section(id, Bytes::new()),
             Ok(len) if len <= len_max => len,
-            _ if stream.phase == Phase::Head => return self.discard(id),
+            _ if stream.phase == Phase::Head => {
+                return self.discard(id, FieldSection::default());
+            }
             _ => return Err(TRAILERS_TOO_LARGE),
         };
         stream.state = State::Section(len);
@@ -202,7 +204,7 @@ impl Connection {
             Some(Fault::Malformed) => {
                 return Err(Error::stream(Code::MESSAGE_ERROR, "the request is malformed"));
             }
-            Some(Fault::TooLarge) => return self.discard(id),
+            Some(Fault::TooLarge) => return self.discard(id, section.fields),
             None => {}
         }
         // `next_event` finds out whether the stream has ended.
@@ -211,13 +213,13 @@ impl Connection {
         Ok(())
     }
 
-    /// Discards the rest of a request that is too large.
-    fn discard(&mut self, id: u64) -> Result<(), Error> {
+    /// Discards the rest of a request that is too large. `head`: what was decoded of it.
+    fn discard(&mut self, id: u64, head: FieldSection) -> Result<(), Error> {
         let Some(stream) = self.streams.get(id) else { return Ok(()) };
         stream.phase = Phase::Discarded;
         stream.input = Bytes::new();
         self.decoder.cancel(id);
-        self.events.push_back(Event::HeadTooLarge(id));
+        self.events.push_back(Event::HeadTooLarge { id, head });
         self.flood.count(Kind::Reset, 1, self.now_ms)?;
         self.check_output()
     }

@@ -52,6 +52,22 @@ fn streams_that_are_reset_as_they_are_opened() {
     assert_eq!(events(&mut connection), [Event::Closed(Reason::ENHANCE_YOUR_CALM)]);
 }
 
+/// Regression: the first of them were forgotten, and their data ended the connection with the
+/// requests that were accepted (RFC 9113 section 5.1).
+#[test]
+fn refused_streams_are_remembered_as_long_as_they_are_tolerated() {
+    let mut connection = begun();
+    let streams = (0..270).map(|n| 2 * n + 1);
+    for stream in streams.clone() {
+        connection.receive(&open(stream, &POST), 0);
+    }
+    for stream in streams {
+        connection.receive(&frame(DATA, 0, stream, b"some data of a body that is not the last"), 0);
+    }
+    let closed = |event: &Event| matches!(event, Event::Closed(_));
+    assert!(!events(&mut connection).iter().any(closed));
+}
+
 #[test]
 fn streams_that_the_server_is_made_to_reset() {
     let malformed = [&GET[..], &[("te", "x")]].concat();
@@ -89,7 +105,7 @@ fn heads_beyond_the_limit() {
         let stream = 2 * refused + 1;
         connection.receive(&frame(HEADERS, END_HEADERS | END_STREAM, stream, &head), 0);
         for event in events(&mut connection) {
-            if let Event::HeadTooLarge(id) = event {
+            if let Event::HeadTooLarge { id, .. } = event {
                 connection.send_head(id, 431, [], true).unwrap();
             }
             last = Some(event);

@@ -63,7 +63,7 @@ fn act(connection: &mut Connection, echoes: &mut HashMap<u32, Echo>) -> bool {
             }
             Event::Readable(id) | Event::Writable(id) => pump(connection, id, echoes),
             Event::Reset(id, _) => drop(echoes.remove(&id)),
-            Event::HeadTooLarge(id) => connection.send_head(id, 431, [], true).unwrap(),
+            Event::HeadTooLarge { id, .. } => connection.send_head(id, 431, [], true).unwrap(),
             Event::GoAway(_) => {}
             Event::Closed(reason) => assert_eq!(reason, Reason::NO_ERROR),
         }

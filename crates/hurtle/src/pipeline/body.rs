@@ -8,6 +8,11 @@ use super::exchange::Exchange;
 use crate::clock;
 use crate::protocol::Protocol;
 use crate::protocol::reading::{Piece, Reading};
+use crate::rt;
+
+/// Reads of one body before other connections run: a client that sends without a pause would not
+/// let any of them wait.
+const READS_MAX: u64 = 16;
 
 /// Reads the rest of a body and discards it.
 ///
@@ -19,7 +24,7 @@ pub(super) async fn discard_body<T: Protocol>(
     reading: &mut Reading,
     bytes_max: u64,
 ) -> Result<(), Option<ParseError>> {
-    let mut progress = Progress { started_ms: clock::now_ms(), received: 0, data: 0 };
+    let mut progress = Progress { started_ms: clock::now_ms(), received: 0, data: 0, reads: 0 };
     loop {
         let buffered = connection.input.bytes().len();
         let piece = reading.next(&mut connection.input).map_err(Some)?;
@@ -50,6 +55,7 @@ struct Progress {
     started_ms: u64,
     received: u64,
     data: u64,
+    reads: u64,
 }
 
 impl Progress {
@@ -66,6 +72,10 @@ impl Progress {
         let left_ms = self.started_ms.saturating_add(earned_ms).saturating_sub(now_ms);
         let wait_ms = left_ms.min(pace.pause_ms_max());
         connection.watch.set(now_ms.saturating_add(wait_ms));
+        self.reads += 1;
+        if self.reads.is_multiple_of(READS_MAX) {
+            rt::give_way().await;
+        }
         match connection.fill_body(reading).await {
             // RFC 9112 section 8: the peer may have closed one direction only, so it gets an error
             // response.

@@ -102,10 +102,11 @@ pub(super) async fn relay<T: Protocol>(
     Ok(match incoming {
         Incoming::Arriving(arriving) if !arriving.reading.is_done() => {
             drop(body);
-            Box::pin(discard_rest(connection, exchange, *arriving, is_reusable)).await
+            Box::pin(discard_rest(connection, exchange, request, *arriving, is_reusable)).await
         }
         Incoming::Unread => connection.after(false, true),
-        _ => connection.after(is_reusable, false),
+        // A client that did not ask to close may have sent the next request already.
+        _ => connection.after(is_reusable, request.keep_alive),
     })
 }
 

@@ -142,7 +142,7 @@ pub(super) async fn respond_beside<T: Protocol>(
     };
     observe(connection, exchange, Some(request), *status, head_bytes, sent);
     match sent {
-        Ok(()) => discard_rest(connection, exchange, arriving, is_reusable).await,
+        Ok(()) => discard_rest(connection, exchange, request, arriving, is_reusable).await,
         Err(error) => cut_by(error, delimiter),
     }
 }
@@ -151,11 +151,13 @@ pub(super) async fn respond_beside<T: Protocol>(
 pub(super) async fn discard_rest<T: Protocol>(
     connection: &mut Connection<T>,
     exchange: &Exchange,
+    request: &RequestHead<'_>,
     mut arriving: ArrivingBody,
     is_reusable: bool,
 ) -> Next {
     if !is_reusable || !arriving.allows_reuse() {
-        return connection.after(false, !arriving.is_complete());
+        // A client that did not ask to close may have sent the next request already.
+        return connection.after(false, request.keep_alive || !arriving.is_complete());
     }
     arriving.cut();
     match discard_body(connection, exchange, &mut arriving.reading, UNREAD_BYTES_MAX).await {

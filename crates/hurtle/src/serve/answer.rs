@@ -1,6 +1,7 @@
 //! Answers the request of one stream of HTTP/2 or HTTP/3.
 
 use hurtle_http::request::{self, Joined, ParseError, PartialLine};
+use hurtle_http::stream::FieldSection;
 
 use crate::pipeline::{Connection, Next, refuse, run_exchange};
 use crate::protocol::multiplexed::{Arrived, FrameStream, Stream};
@@ -13,18 +14,14 @@ pub(super) async fn answer<F: FrameStream>(
     let _stream = connection.slot.open_stream();
     let joined = Joined::default();
     let next = match &arrived {
-        Arrived::TooLarge => {
-            refuse(&mut connection, ParseError::HeadTooLarge, PartialLine::default()).await
+        Arrived::TooLarge(section) => {
+            refuse(&mut connection, ParseError::HeadTooLarge, line_of(section)).await
         }
         Arrived::Head(section, is_end) => {
             let limits = &connection.worker.head_limits;
             match &request::from_section(section, !is_end, &joined, limits) {
                 Ok(request) => run_exchange(&mut connection, request).await,
-                Err(error) => {
-                    let (method, target) = (section.method(), section.path());
-                    let line = PartialLine { method, target, is_http11: false };
-                    refuse(&mut connection, *error, line).await
-                }
+                Err(error) => refuse(&mut connection, *error, line_of(section)).await,
             }
         }
     };
@@ -33,4 +30,9 @@ pub(super) async fn answer<F: FrameStream>(
         Next::Drop => {}
         Next::Abort => connection.io.abort(),
     }
+}
+
+/// Returns the request line of a head for the log.
+fn line_of(section: &FieldSection) -> PartialLine<'_> {
+    PartialLine { method: section.method(), target: section.path(), is_http11: false }
 }

@@ -208,7 +208,13 @@ impl<T: Transport> Connection<H1<T>> {
     pub(super) async fn linger(&mut self) {
         self.io.0.finish();
         let end_ms = clock::now_ms() + LINGER_MS_MAX;
-        while !self.ended {
+        for number in 1_u64.. {
+            if self.ended {
+                return;
+            }
+            if number.is_multiple_of(PIPELINED_MAX) {
+                rt::give_way().await;
+            }
             let unread = self.input.bytes().len();
             self.input.consume(unread);
             self.watch.set(end_ms.min(clock::now_ms() + LINGER_SILENCE_MS_MAX));

@@ -66,6 +66,12 @@ fn a_head_beyond_the_limit_is_refused() {
     let head = [request("GET", "/a.txt"), long.repeat(60)].concat();
     wire.send(&frame(HEADERS, END_HEADERS | END_STREAM, 1, &head));
     assert_eq!(wire.next_of(HEADERS).stream, 1);
+    assert_eq!(wire.next_of(DATA).stream, 1);
+    // Regression: with content, which a HEAD has not (RFC 9110 section 9.3.2).
+    let head = [request("HEAD", "/a.txt"), long.repeat(60)].concat();
+    wire.send(&frame(HEADERS, END_HEADERS | END_STREAM, 3, &head));
+    let refused = wire.next_of(HEADERS);
+    assert_eq!((refused.stream, refused.flags & END_STREAM), (3, END_STREAM));
     wire.expect_open();
     let mut wire = Wire::begin(server.address, &[]);
     wire.send(&frame(HEADERS, END_STREAM, 1, &[request("GET", "/"), long.repeat(100)].concat()));

@@ -28,5 +28,6 @@ mod stalls;
 #[path = "../it/support/mod.rs"]
 mod support;
 mod table;
+mod turns;
 mod websocket;
 mod wire;

@@ -73,6 +73,42 @@ fn clients_that_do_not_read_do_not_occupy_an_upstream() {
     }
 }
 
+/// Regression: the place was free when the client had read all that was kept.
+#[test]
+fn an_upstream_that_stops_is_free_before_its_slow_client_has_read() {
+    let upstream = Upstream::new();
+    let url = format!("{{ url = \"http://{}\", max_connections = 1 }}", upstream.address);
+    let proxy = Proxy::of("", &format!("proxy = [{url}]\nread_timeout = \"300ms\""));
+    let mut slow = proxy.send(GET);
+    let (mut peer, _) = upstream.next_request();
+    let body = noise(LARGE);
+    respond(&mut peer, &head(2 * LARGE), &body);
+    let mut other = proxy.send(GET);
+    let (mut second, _) = upstream.next_request();
+    second.send(LAST_OK);
+    assert_eq!(other.answer().1, "ok");
+    slow.head();
+    assert!(slow.take(body.len()) == body, "what was kept arrives");
+    assert_eq!(slow.rest().len(), 0, "the rest does not");
+    drop(peer);
+}
+
+/// Regression: the connection was reset, since the next request was unread (RFC 9112 9.6).
+#[test]
+fn the_last_response_arrives_whole_though_another_request_has_been_sent() {
+    let upstream = Upstream::new();
+    let mount = format!("proxy = \"http://{}\"", upstream.address);
+    let proxy = Proxy::of("limits = { requests_per_connection = 1 }", &mount);
+    let mut client = proxy.send(GET);
+    let (mut peer, _) = upstream.next_request();
+    client.send(GET);
+    let body = noise(LARGE);
+    respond(&mut peer, &head(LARGE), &body);
+    assert!(client.head().contains("Connection: close"));
+    assert!(client.take(LARGE) == body);
+    upstream.expect_no_connection();
+}
+
 #[test]
 fn bodies_arrive_as_they_were_sent_and_the_connection_is_used_again() {
     let upstream = Upstream::new();

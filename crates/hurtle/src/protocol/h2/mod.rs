@@ -15,7 +15,7 @@ use std::task::{Context, Poll, ready};
 use hurtle_http::h2::{Connection, Event, Limits, Reason};
 
 use super::is_of_connection;
-use super::multiplexed::{self, Arrived};
+use super::multiplexed::{self, Arrived, is_head_or_unknown};
 use crate::clock;
 use crate::transport::{Fill, Input, SendQueue, Transport};
 
@@ -29,8 +29,9 @@ pub(crate) type Stream = multiplexed::Stream<Frames>;
 /// Maximum number of pieces in one write.
 const PIECES_MAX: usize = 16;
 
-/// Reads of one connection before other connections run.
-const READS_MAX: usize = 16;
+/// Work of one connection before other connections run: a request is one, a read as much as eight.
+const WORK_MAX: usize = 128;
+const READ_WORK: usize = 8;
 
 /// The state of a connection that its streams share.
 pub(crate) struct Session<T: Transport> {
@@ -40,6 +41,8 @@ pub(crate) struct Session<T: Transport> {
     input: Input,
     /// Frames that the codec has given out.
     queue: SendQueue,
+    /// The work since other connections ran, up to `WORK_MAX`.
+    done: usize,
 }
 
 impl<T: Transport> Session<T> {
@@ -56,7 +59,7 @@ impl<T: Transport> Session<T> {
 
     fn of(io: T, early: Input, codec: impl FnOnce(u64) -> Connection) -> Session<T> {
         let shared = Rc::new(Shared::new(codec(clock::now_ms()), &io));
-        Session { io, shared, input: early, queue: SendQueue::default() }
+        Session { io, shared, input: early, queue: SendQueue::default(), done: 0 }
     }
 
     /// Returns the state that deadlines depend on.
@@ -71,8 +74,9 @@ impl<T: Transport> Session<T> {
 
     fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<(Arrived, Stream)>> {
         self.shared.set_driver(cx);
-        for _ in 0..READS_MAX {
+        while self.may_go_on(cx) {
             if let Some(arrived) = self.next_request(cx) {
+                self.done += 1;
                 return Poll::Ready(Some(arrived));
             }
             let moved = match self.poll_out(cx) {
@@ -88,11 +92,25 @@ impl<T: Transport> Session<T> {
                 Poll::Ready(Ok(_)) => {}
                 // The write may have opened room for a waiting stream.
                 Poll::Pending if moved => {}
-                Poll::Pending => return Poll::Pending,
+                Poll::Pending => {
+                    self.done = 0;
+                    return Poll::Pending;
+                }
             }
+            self.done += READ_WORK;
         }
-        cx.waker().wake_by_ref();
         Poll::Pending
+    }
+
+    /// Returns whether the connection may go on before others run. Otherwise it is woken after
+    /// these. A peer whose bytes never end would never let it wait.
+    fn may_go_on(&mut self, cx: &Context<'_>) -> bool {
+        if self.done < WORK_MAX {
+            return true;
+        }
+        self.done = 0;
+        cx.waker().wake_by_ref();
+        false
     }
 
     /// Wakes streams on their events until a request arrives.
@@ -106,9 +124,10 @@ impl<T: Transport> Session<T> {
                     let stream = Stream::new(Frames::new(&self.shared, id), is_head);
                     return Some((Arrived::Head(head, end_stream), stream));
                 }
-                Some(Event::HeadTooLarge(id)) => {
-                    let stream = Stream::new(Frames::new(&self.shared, id), false);
-                    return Some((Arrived::TooLarge, stream));
+                Some(Event::HeadTooLarge { id, head }) => {
+                    let is_head = is_head_or_unknown(&head);
+                    let stream = Stream::new(Frames::new(&self.shared, id), is_head);
+                    return Some((Arrived::TooLarge(head), stream));
                 }
                 Some(Event::Readable(id) | Event::Reset(id, _)) => self.shared.waiting.wake(id),
                 Some(Event::Writable(id)) => {
@@ -184,15 +203,17 @@ impl<T: Transport> Session<T> {
         if self.shared.pulse.finish() {
             self.io.finish();
         }
-        loop {
+        while self.may_go_on(cx) {
             match ready!(self.io.poll_fill(cx, &mut self.input, Fill::Body)) {
                 Ok(0) | Err(_) => return Poll::Ready(()),
                 Ok(n) => {
                     self.shared.pulse.heard(clock::now_ms());
                     self.input.consume(n);
+                    self.done += READ_WORK;
                 }
             }
         }
+        Poll::Pending
     }
 }
 

@@ -12,7 +12,7 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use hurtle_http::h3::{self, Code, Event, Limits, Outlet};
 
-use super::multiplexed::{self, Arrived};
+use super::multiplexed::{self, Arrived, is_head_or_unknown};
 use crate::clock;
 use crate::transport::quic::{self, Connection, Dir, Negotiated, StreamEvent, StreamId};
 
@@ -118,9 +118,10 @@ impl Session {
                     let stream = Stream::new(Frames::new(shared, id), is_head);
                     return Some((Arrived::Head(head, end_stream), stream));
                 }
-                Event::HeadTooLarge(id) => {
-                    let stream = Stream::new(Frames::new(shared, id), false);
-                    return Some((Arrived::TooLarge, stream));
+                Event::HeadTooLarge { id, head } => {
+                    let is_head = is_head_or_unknown(&head);
+                    let stream = Stream::new(Frames::new(shared, id), is_head);
+                    return Some((Arrived::TooLarge(head), stream));
                 }
                 Event::Readable(id) => shared.waiting.wake(id),
                 Event::Priority(id, priority) => {

@@ -21,8 +21,14 @@ pub(crate) use self::stream::Stream;
 pub(crate) enum Arrived {
     /// The fields, and whether the request ends with them.
     Head(FieldSection, bool),
-    /// The fields exceed the size limit.
-    TooLarge,
+    /// The fields exceed the size limit; those before it.
+    TooLarge(FieldSection),
+}
+
+/// Returns whether the response to a head that is too large has no content: always if its method is
+/// not known (RFC 9110 section 9.3.2).
+pub(super) fn is_head_or_unknown(head: &FieldSection) -> bool {
+    matches!(head.method(), b"HEAD" | b"")
 }
 
 /// The properties of a connection that all its requests have.
