@@ -32,4 +32,5 @@ pub enum LogField {
     UpstreamConnectUs,
     UpstreamHeadUs,
     UpstreamUs,
+    User,
 }

@@ -173,5 +173,6 @@ impl Named for LogField {
         ("upstream_connect_us", Self::UpstreamConnectUs),
         ("upstream_head_us", Self::UpstreamHeadUs),
         ("upstream_us", Self::UpstreamUs),
+        ("user", Self::User),
     ];
 }

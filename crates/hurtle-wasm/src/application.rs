@@ -1,6 +1,5 @@
 //! An application: a compiled component, its settings, and the slots of its instances.
 
-use std::convert::Infallible;
 use std::fmt;
 use std::io;
 use std::pin::Pin;
@@ -19,6 +18,7 @@ use wasmtime::component::{Component, Linker};
 use wasmtime_wasi_http::p2::bindings::ProxyPre;
 
 use crate::body::ResponseBody;
+use crate::call::Failed;
 use crate::clock::Clock;
 use crate::host::Host;
 use crate::outbound::Outbound;
@@ -131,16 +131,16 @@ where
     B::Error: Into<BoxError>,
 {
     type Response = Response<ResponseBody>;
-    type Error = Infallible;
-    type Future = Pin<Box<dyn Future<Output = Result<Response<ResponseBody>, Infallible>> + Send>>;
+    type Error = Failed;
+    type Future = Pin<Box<dyn Future<Output = Result<Response<ResponseBody>, Failed>> + Send>>;
 
-    fn poll_ready(&mut self, _cx: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+    fn poll_ready(&mut self, _cx: &mut Context<'_>) -> Poll<Result<(), Failed>> {
         Poll::Ready(Ok(()))
     }
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
         let compiled = Arc::clone(&self.0);
-        Box::pin(async move { Ok(call::respond(compiled, request).await) })
+        Box::pin(call::respond(compiled, request))
     }
 }
 

@@ -55,11 +55,6 @@ struct Rest {
 }
 
 impl ResponseBody {
-    /// A body in memory.
-    pub(crate) fn whole(data: Bytes) -> ResponseBody {
-        ResponseBody { queued: VecDeque::from([Frame::data(data)]), rest: None, left: None }
-    }
-
     /// The body of a response with this declared length. Frames that are ready are read ahead, as
     /// many as the component's stream holds.
     pub(crate) fn new(

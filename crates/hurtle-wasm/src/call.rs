@@ -1,12 +1,13 @@
-//! One request: from a free instance to the head of the response. Failures become responses.
+//! One request: from a free instance to the head of the response.
 
+use std::fmt;
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use http::{HeaderValue, Method, Request, Response, StatusCode, header};
+use http::{Method, Request, Response, StatusCode, header};
 use http_body::Body;
 use tokio::sync::oneshot;
 use tokio::time::sleep;
@@ -54,7 +55,7 @@ enum Failure {
 pub(crate) async fn respond<B>(
     compiled: Arc<Compiled>,
     request: Request<B>,
-) -> Response<ResponseBody>
+) -> Result<Response<ResponseBody>, Failed>
 where
     B: Body<Data = Bytes> + Send + 'static,
     B::Error: Into<BoxError>,
@@ -64,20 +65,30 @@ where
         method: request.method().clone(),
         path: request.uri().path().to_owned(),
     });
-    match run(&compiled, &label, request).await {
-        Ok(response) => response,
-        Err(failure) => {
-            let (status, what) = match failure {
-                Failure::Busy => (StatusCode::SERVICE_UNAVAILABLE, "all instances are busy".into()),
-                Failure::Late(what) => (StatusCode::GATEWAY_TIMEOUT, what),
-                Failure::Broken(what) => (StatusCode::INTERNAL_SERVER_ERROR, what),
-                Failure::BadResponse(what) => (StatusCode::BAD_GATEWAY, what),
-            };
-            label.error(&what);
-            plain(status)
-        }
+    run(&compiled, &label, request).await.map_err(|failure| {
+        let (status, what) = match failure {
+            Failure::Busy => (StatusCode::SERVICE_UNAVAILABLE, "all instances are busy".into()),
+            Failure::Late(what) => (StatusCode::GATEWAY_TIMEOUT, what),
+            Failure::Broken(what) => (StatusCode::INTERNAL_SERVER_ERROR, what),
+            Failure::BadResponse(what) => (StatusCode::BAD_GATEWAY, what),
+        };
+        label.error(&what);
+        Failed(status)
+    })
+}
+
+/// A request without a response of the component, for a reason that is logged. The status says
+/// which kind: 500, 502, 503 (all instances are busy) or 504.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Failed(pub StatusCode);
+
+impl fmt::Display for Failed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the component has not responded: {}", self.0)
     }
 }
+
+impl std::error::Error for Failed {}
 
 async fn run<B>(
     compiled: &Compiled,
@@ -195,18 +206,4 @@ pub(crate) fn reason(error: &Error, progress: &Progress) -> String {
     let memory = if progress.wants_memory() { "it reached its memory limit; " } else { "" };
     let text = format!("{memory}{error:#}").replace('\n', "; ");
     text.chars().take(REASON_MAX).collect()
-}
-
-/// The server's own response with an error status.
-fn plain(status: StatusCode) -> Response<ResponseBody> {
-    let text = format!("{status}\n");
-    let mut response = Response::new(ResponseBody::whole(Bytes::from(text)));
-    *response.status_mut() = status;
-    let fields = response.headers_mut();
-    let media_type = HeaderValue::from_static("text/plain; charset=utf-8");
-    fields.insert(header::CONTENT_TYPE, media_type);
-    if status == StatusCode::SERVICE_UNAVAILABLE {
-        fields.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
-    }
-    response
 }

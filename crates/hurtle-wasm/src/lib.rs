@@ -22,6 +22,7 @@ mod settings;
 
 pub use application::Application;
 pub use body::ResponseBody;
+pub use call::Failed;
 pub use clock::TICK;
 pub use settings::{Origin, Settings};
 

@@ -1,5 +1,6 @@
 //! A response as data: returned by every handler, sent by every protocol.
 
+use std::fmt;
 use std::task::Context;
 
 use bytes::Bytes;
@@ -22,6 +23,18 @@ pub(crate) struct Answer {
     /// The edits that the response still needs; `pipeline::finish` makes them.
     pub needs: Needs,
 }
+
+/// The error of a service that is part of this server, which responds with this status.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OwnError(pub StatusCode);
+
+impl fmt::Display for OwnError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl std::error::Error for OwnError {}
 
 /// The edits that a response needs before it is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

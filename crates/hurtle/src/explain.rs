@@ -235,6 +235,7 @@ async fn answer(
                 passwords: None,
                 granted: &[],
                 place: None,
+                replaced: None,
                 has_internal_files: false,
                 store,
                 buffers: &Buffers::default(),
@@ -328,7 +329,7 @@ async fn describe_route(out: &mut String, resolved: &Resolved<'_>) -> Answered {
             if gateway.is_application() {
                 upstreams::describe_buffering(out, gateway.buffering());
             }
-            let found = gateway.scripts().map(|scripts| scripts.find_now(matched.rest));
+            let found = gateway.scripts().map(|scripts| scripts.find_now(matched.rest, true));
             line(
                 out,
                 "found",

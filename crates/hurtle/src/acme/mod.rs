@@ -44,9 +44,6 @@ const ATTEMPT_MAX: Duration = Duration::from_secs(5 * 60);
 /// Limit of an authority's `Retry-After`.
 const RETRY_AFTER_SECS_MAX: u64 = 7 * 24 * 60 * 60;
 
-/// A new certificate resets the number of attempts if the previous one was in use this long.
-const LASTED_SECS: u64 = 24 * 60 * 60;
-
 /// Shortest and longest time between two requests for renewal information (RFC 9773).
 const RENEWAL_INFO_SECS: (u64, u64) = (60, 24 * 60 * 60);
 
@@ -237,7 +234,7 @@ impl Acme {
             false => None,
         };
         let limit = attempt_limit(self.dns.as_ref(), job.names.len());
-        let has_lasted = current.is_none_or(|current| current.valid.from + LASTED_SECS < now());
+        let has_lasted = current.is_none_or(|current| plan::has_lasted(current.valid, now()));
         for authority in &mut self.authorities {
             let trial = record.trials.entry(authority.directory.clone()).or_default();
             if not_before(trial) > now() {

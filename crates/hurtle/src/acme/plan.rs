@@ -18,6 +18,9 @@ const LEFT_JITTER: f64 = 1.0 / 20.0;
 /// Fraction of the lifetime left at the latest renewal that an authority can advise.
 const LEFT_MIN: f64 = 1.0 / 10.0;
 
+/// Longest use of a certificate after which a new one resets the number of attempts.
+const LASTED_SECS: u64 = 24 * 60 * 60;
+
 /// Delay after this many failed attempts, in seconds. `random` is from 0 to 1.
 pub(super) fn back_off(failures: u32, random: f64) -> u64 {
     let Some(step) = (failures as usize).checked_sub(1) else { return 0 };
@@ -39,6 +42,13 @@ pub(super) fn renewal(valid: Validity, advised: Option<(u64, u64)>, random: f64)
         }
         _ => before_end(LEFT + LEFT_JITTER * random),
     }
+}
+
+/// Returns whether a certificate was in use so long that a new one resets the number of attempts:
+/// orders in a loop do not.
+pub(super) fn has_lasted(valid: Validity, now: u64) -> bool {
+    let life = valid.until.saturating_sub(valid.from);
+    valid.from + LASTED_SECS.min(life / 2) < now
 }
 
 /// Derives a number from 0 to 1 from bytes.
@@ -69,6 +79,20 @@ mod tests {
             let advised = days.map(|(start, end): (u64, u64)| (start * DAY, end * DAY));
             let found = renewal(valid, advised, random);
             assert!(found.abs_diff(expected) <= 1, "{sentence}: {found} {expected}");
+        }
+    }
+
+    /// Regression: each renewal of a certificate for hours was counted as a failure, and the next
+    /// one came after its end.
+    #[test]
+    fn a_renewal_resets_the_attempts_and_a_loop_of_orders_does_not() {
+        for hours in [1, 8, 12, 24, 90 * 24] {
+            let valid = Validity { from: DAY, until: DAY + hours * 3_600 };
+            for advised in [None, Some((valid.until, valid.until))] {
+                let renewed = renewal(valid, advised, 1.0);
+                assert!(has_lasted(valid, renewed), "{hours} hours");
+            }
+            assert!(!has_lasted(valid, DAY + 60), "{hours} hours");
         }
     }
 

@@ -196,7 +196,7 @@ impl PasswordGate {
 
     /// Returns the name of an authenticated client.
     pub(crate) fn name(&self, authorization: Option<&[u8]>) -> Option<String> {
-        Some(Credentials::parse(authorization?)?.name.to_owned())
+        user_name(authorization?)
     }
 
     fn refusal(&self) -> Answer {
@@ -238,6 +238,11 @@ impl Users {
         let right = bcrypt::non_truncating_verify(&credentials.password, hash).unwrap_or(false);
         right && known.is_some()
     }
+}
+
+/// Returns the name in the value of Authorization; `None`: its scheme is not Basic.
+pub(crate) fn user_name(authorization: &[u8]) -> Option<String> {
+    Some(Credentials::parse(authorization)?.name)
 }
 
 #[cfg(test)]

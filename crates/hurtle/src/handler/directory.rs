@@ -19,7 +19,6 @@ use hurtle_objects::Origin;
 
 use self::archive::url_directories;
 use self::media_types::MediaTypes;
-use super::Answering;
 use super::request::{HandlerRequest, MatchedPath};
 use super::resources::{HandlerServices, Resources};
 use crate::answer::Answer;
@@ -142,13 +141,14 @@ impl Directory {
         match store.find(&lookup, request.get && request.file.is_for_the_whole()).await {
             Err(trouble) => Some(trouble.answer(matched.path)),
             Ok(Outcome::File { path, opened }) => {
-                let entry = self.entry(matched, Found { lookup, looked_up_ms, path, opened });
+                let found = Found { lookup, looked_up_ms, path, opened };
+                let entry = self.entry(matched, found, request.status);
                 let (ok, file) = (StatusCode::OK, &request.file);
                 if entry.is_arriving() {
                     return Some(Box::pin(files::respond(&entry, ok, file, request.get)).await);
                 }
                 let answer = files::answer(&entry, ok, file);
-                if matched.cacheable {
+                if matched.cacheable && request.status == ok {
                     store.keep(request.key, entry);
                 }
                 Some(answer)
@@ -187,12 +187,12 @@ impl Directory {
         matched: &MatchedPath<'_>,
         sent: &[u8],
         user: Option<String>,
-    ) -> Answering {
+    ) -> impl Future<Output = Answer> + use<> {
         let uploads = uploads.clone();
         let rest = matched.rest.to_vec();
         let urls = url_directories(sent, matched);
         let client = UploadClient { user, base: encode_path(matched.base()).into_owned(), urls };
-        Box::pin(async move { uploads.call(request, rest, client).await })
+        async move { uploads.call(request, rest, client).await }
     }
 
     /// Loads an error page: the file at `place` with `status`, without conditions.
@@ -288,8 +288,9 @@ impl Directory {
         Some(Lookup { rules: Arc::clone(&self.rules), tries })
     }
 
-    fn entry(&self, matched: &MatchedPath<'_>, found: Found) -> Entry {
-        let rules = self.field_rules(matched, &found.path, StatusCode::OK);
+    /// `status`: that of the response to a request for the whole file.
+    fn entry(&self, matched: &MatchedPath<'_>, found: Found, status: StatusCode) -> Entry {
+        let rules = self.field_rules(matched, &found.path, status);
         self.entry_with(matched, found, rules)
     }
 

@@ -14,7 +14,6 @@ mod uwsgi;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
-use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -29,6 +28,7 @@ use hurtle_http::semantics::target::separate_slashes;
 use self::exchange::{Exchange, GatewayError};
 use self::peer::{ApplicationRequest, Peer, Protocol};
 use self::peers::Peers;
+use super::Answering;
 use super::body_buffer::{BodyBuffer, BufferError, OutgoingBody, Taken, note_passed_on};
 use super::request::{AuthorizerVariables, RequestContext};
 use crate::answer::Answer;
@@ -178,17 +178,17 @@ impl Gateway {
     }
 
     /// Finds the script of a decoded path beneath the mount. `Ok(None)`: the path is not a
-    /// script's.
+    /// script's. `reads`: the method is GET or HEAD.
     ///
     /// # Errors
     /// The error response.
-    async fn find(&self, rest: &[u8]) -> Result<Option<ScriptTarget>, Answer> {
+    async fn find(&self, rest: &[u8], reads: bool) -> Result<Option<ScriptTarget>, Answer> {
         let Some(scripts) = &self.scripts else {
             let info = separate_slashes(rest);
             let info = info.map_err(|_| Answer::error(StatusCode::NOT_FOUND, None))?;
             return Ok(Some(ScriptTarget { root: PathBuf::new(), file: Vec::new(), info }));
         };
-        match scripts.find(rest).await {
+        match scripts.find(rest, reads).await {
             Ok(Found::Script { root, file, info }) => Ok(Some(ScriptTarget { root, file, info })),
             Ok(Found::Other) => Ok(None),
             Ok(Found::Missing | Found::Outside) => Err(Answer::error(StatusCode::NOT_FOUND, None)),
@@ -320,12 +320,15 @@ impl Gateway {
     ) -> Result<Answer, Answer> {
         let (silent, variables) = (method == Method::HEAD, variables.pairs());
         let buffer = Some(keep).filter(|_| self.buffering.of_responses());
+        let within = self.call.timeouts.read;
         let exchange = match (&self.to, &self.scripts, file) {
             (Backend::FastCgi(peers) | Backend::Uwsgi { peers, .. }, ..) => {
                 let (peers, may_repeat) = (Rc::clone(peers), method.is_safe());
                 let call =
                     ApplicationRequest { role: Role::Responder, variables, body, may_repeat };
-                Exchange::start(silent, buffer, async move |sink| peers.request(call, sink).await)
+                Exchange::start(silent, buffer, within, async move |sink| {
+                    peers.request(call, sink).await
+                })
             }
             (Backend::Programs(slots, limits), Some(scripts), Some(file)) => {
                 let (disk, lane) = scripts.disk();
@@ -336,7 +339,7 @@ impl Gateway {
                     file,
                     limits: *limits,
                 };
-                Exchange::start(silent, buffer, async move |sink| {
+                Exchange::start(silent, buffer, within, async move |sink| {
                     run.run(variables, body, sink).await
                 })
             }
@@ -356,9 +359,6 @@ impl Gateway {
         }
     }
 }
-
-/// A request that an application handles; an error is this server's own response.
-type Answering = Pin<Box<dyn Future<Output = Result<Answer, Answer>>>>;
 
 /// Search path of a program's shell.
 const PROGRAMS_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
@@ -386,9 +386,9 @@ impl Authorizer {
         let variables = Variables::new(info, fields).pairs();
         let body = OutgoingBody::default();
         let call = ApplicationRequest { role: Role::Authorizer, variables, body, may_repeat: true };
-        let peer = Rc::clone(&self.0);
+        let (peer, within) = (Rc::clone(&self.0), UpstreamTimeouts::default().read);
         let exchange =
-            Exchange::start(false, None, async move |sink| peer.request(call, sink).await);
+            Exchange::start(false, None, within, async move |sink| peer.request(call, sink).await);
         let (Head { status, mut fields, .. }, body) = exchange.head().await.map_err(|error| {
             let name = format!("the authorizer {}", self.name());
             Unauthorized::Undecided(failed(&name, &error, info.method))

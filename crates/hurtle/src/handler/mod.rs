@@ -42,7 +42,7 @@ use crate::transport::Offer;
 use crate::uploads::{self, Uploads};
 
 /// A future of a response.
-pub(crate) type Answering = Pin<Box<dyn Future<Output = Answer>>>;
+pub(crate) type Answering = Pin<Box<dyn Future<Output = Result<Answer, Answer>>>>;
 
 /// Handlers of mounts, one for each kind of the configuration.
 #[derive(Debug)]
@@ -177,7 +177,8 @@ impl Handler {
                 let mut call = app.call(request, client);
                 // Most applications respond on the first poll, which avoids the cost of a wait.
                 match poll_fn(|cx| Poll::Ready(call.poll(cx, request))).await {
-                    Poll::Ready(answer) => Ok(of_app(request, answer)),
+                    Poll::Ready(Ok(answer)) => Ok(of_app(request, answer)),
+                    Poll::Ready(Err(own)) => own_response(own),
                     Poll::Pending => match Box::pin(app.wait(call, request, client)).await? {
                         Outcome::Answer(answer) => Ok(of_app(request, answer)),
                         other => Ok(other),
@@ -246,14 +247,13 @@ async fn upload<C: Client>(
     let body = client.body(client::Continue::OnRead);
     let method = http_request::method(&request.head.method);
     let Some((method, fields)) = method.zip(request.buffers.field_map(request.head)) else {
-        return Ok(Outcome::Answer(Answer::error(StatusCode::BAD_REQUEST, None)));
+        return own_response(Answer::error(StatusCode::BAD_REQUEST, None));
     };
     let mut built = http::Request::new(body);
     (*built.method_mut(), *built.headers_mut()) = (method, fields);
     let user = request.passwords.and_then(|passwords| passwords.user(request.head.authorization));
     let answering = Directory::upload(uploads, built, &request.matched, request.target.0, user);
-    let answer = client.beside(&wait::Waits::default(), async |_| answering.await).await?;
-    Ok(Outcome::Answer(answer))
+    own_response(client.beside(&wait::Waits::default(), async |_| answering.await).await?)
 }
 
 /// Answers with a file of a directory, or hands the request on.
@@ -287,6 +287,7 @@ async fn file_of(directory: &Directory, request: &RequestContext<'_>) -> Option<
     let sends = query.get && query.file.is_for_the_whole();
     // The look-up below reports disk errors.
     if matched.cacheable
+        && query.status == StatusCode::OK
         && let Ok(Some(entry)) = request.store.revalidated(query.key, sends).await
         && entry.mount == matched.mount
     {

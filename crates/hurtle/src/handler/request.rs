@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use http::Version;
+use http::{StatusCode, Version};
 use hurtle_http::request::fields::pairs;
 use hurtle_http::request::{Method, RequestFields, RequestHead};
 use hurtle_http::semantics::conditional::Preconditions;
@@ -40,6 +40,8 @@ pub(crate) struct RequestContext<'a> {
     /// The request's place of `concurrency`, which a handler that takes the body whole takes after
     /// it.
     pub place: Option<&'a Rc<Place>>,
+    /// The status of the error that the response replaces; `None`: it replaces none.
+    pub replaced: Option<StatusCode>,
     /// `true` if the response may name an internal file.
     pub has_internal_files: bool,
     /// The worker's file cache.
@@ -77,6 +79,8 @@ pub(crate) struct HandlerRequest<'a> {
     pub file: FileQuery<'a>,
     /// Value of the Accept field (RFC 9110 section 12.5.1).
     pub accept: Option<&'a [u8]>,
+    /// The status that the response will have in place of 200, for the fields of files.
+    pub status: StatusCode,
 }
 
 /// A path after decoding and the site's rules.
@@ -109,7 +113,9 @@ impl<'a> RequestContext<'a> {
     pub(crate) fn for_files(&self) -> HandlerRequest<'a> {
         let (path, query) = self.target;
         let is_private = client::is_private(self.client.is_tls, self.client.peer);
-        HandlerRequest::new(self.head, Key { site: self.site.key, path }, query, is_private)
+        let key = Key { site: self.site.key, path };
+        let request = HandlerRequest::new(self.head, key, query, is_private);
+        HandlerRequest { status: self.replaced.unwrap_or(StatusCode::OK), ..request }
     }
 
     /// Returns the protocol version of the request.
@@ -149,7 +155,7 @@ impl<'a> HandlerRequest<'a> {
     ) -> HandlerRequest<'a> {
         let get = head.method == Method::Get;
         let file = file_query(head, is_private);
-        HandlerRequest { get, key, query, file, accept: head.accept }
+        HandlerRequest { get, key, query, file, accept: head.accept, status: StatusCode::OK }
     }
 }
 

@@ -142,10 +142,10 @@ impl Permissions {
         if let Some(tls) = &site.tls {
             tls.certificates.iter().for_each(|files| self.read_certificate(files));
             if let Some(auth) = &tls.client_auth {
-                self.read_file(&auth.authorities);
-                auth.revocation_lists.iter().for_each(|list| self.read_file(list));
+                self.keep_read_file(&auth.authorities);
+                auth.revocation_lists.iter().for_each(|list| self.keep_read_file(list));
             }
-            tls.ticket_secret.iter().for_each(|path| self.read_file(path));
+            tls.ticket_secret.iter().for_each(|path| self.keep_read_file(path));
         }
         let auths = site.mounts.iter().filter_map(|mount| mount.auth.as_ref());
         for auth in site.auth.iter().chain(auths) {

@@ -44,7 +44,12 @@ fn combined(record: &LogRecord<'_>, time: &[u8], out: &mut Vec<u8>) {
         Some(address) => client(address, out),
         None => out.push(b'-'),
     }
-    out.extend_from_slice(b" - - [");
+    out.extend_from_slice(b" - ");
+    match record.user {
+        Some(name) if !name.is_empty() => word(name, out),
+        _ => out.push(b'-'),
+    }
+    out.extend_from_slice(b" [");
     out.extend_from_slice(time);
     out.extend_from_slice(b"] \"");
     if record.method.is_empty() && record.target.is_empty() {
@@ -93,6 +98,7 @@ fn json(fields: &[LogField], record: &LogRecord<'_>, time: &[u8], out: &mut Vec<
             LogField::Host => json_text(Some(record.host), out),
             LogField::Referer => json_text(record.referer, out),
             LogField::UserAgent => json_text(record.user_agent, out),
+            LogField::User => json_text(record.user, out),
             LogField::Cache => json_text(record.cache.map(str::as_bytes), out),
             LogField::Completion => {
                 json_text(Some(record.completion.name().as_bytes()), out);
@@ -193,6 +199,7 @@ fn name(field: LogField) -> &'static [u8] {
         LogField::UpstreamConnectUs => b"upstream_connect_us",
         LogField::UpstreamHeadUs => b"upstream_head_us",
         LogField::UpstreamUs => b"upstream_us",
+        LogField::User => b"user",
     }
 }
 
@@ -222,6 +229,16 @@ fn hex_escaped(text: &[u8], out: &mut Vec<u8>) {
             }
         }
     });
+}
+
+/// Appends text for a value without quotes: spaces are special, too.
+fn word(text: &[u8], out: &mut Vec<u8>) {
+    for (number, part) in text.split(|&byte| byte == b' ').enumerate() {
+        if number > 0 {
+            out.extend_from_slice(b"\\x20");
+        }
+        hex_escaped(part, out);
+    }
 }
 
 /// Appends a JSON string (RFC 8259 section 7) or null. Characters beyond ASCII become `\uXXXX`, so
@@ -391,6 +408,7 @@ mod tests {
         host: b"example.org",
         referer: Some(b"ref"),
         user_agent: Some(b"ua"),
+        user: None,
         cache: None,
         completion: Completion::Complete,
         unix_secs: 971_186_136,
@@ -414,6 +432,9 @@ mod tests {
             (LogRecord { version: Version::HTTP_2, ..GET }, r#"127.0.0.1 - - [T] "GET /a HTTP/2.0" 200 2326 "ref" "ua""#, "HTTP/2, as nginx writes it"),
             (LogRecord { referer: None, user_agent: None, ..GET }, r#"127.0.0.1 - - [T] "GET /a HTTP/1.1" 200 2326 "-" "-""#, "absent fields"),
             (LogRecord { referer: Some(b""), ..GET }, r#"127.0.0.1 - - [T] "GET /a HTTP/1.1" 200 2326 "" "ua""#, "an empty field is not an absent one"),
+            (LogRecord { user: Some(b"anna"), ..GET }, r#"127.0.0.1 - anna [T] "GET /a HTTP/1.1" 200 2326 "ref" "ua""#, "a user"),
+            (LogRecord { user: Some(b"a [T] \"x\n"), ..GET }, r#"127.0.0.1 - a\x20[T]\x20\x22x\x0A [T] "GET /a HTTP/1.1" 200 2326 "ref" "ua""#, "a name with spaces is one word"),
+            (LogRecord { user: Some(b""), ..GET }, r#"127.0.0.1 - - [T] "GET /a HTTP/1.1" 200 2326 "ref" "ua""#, "a user without a name"),
             (LogRecord { client: None, ..GET }, r#"- - - [T] "GET /a HTTP/1.1" 200 2326 "ref" "ua""#, "a unix socket"),
             (LogRecord { client: v6("2001:db8::1"), ..GET }, r#"2001:db8::1 - - [T] "GET /a HTTP/1.1" 200 2326 "ref" "ua""#, "IPv6"),
             (LogRecord { client: v6("::ffff:192.0.2.255"), ..GET }, r#"192.0.2.255 - - [T] "GET /a HTTP/1.1" 200 2326 "ref" "ua""#, "IPv4 on a dual-stack socket"),
@@ -437,6 +458,7 @@ mod tests {
             (&[Status, Method], GET, r#"{"status":200,"method":"GET"}"#, "two, turned round"),
             (&[], GET, "{}", "none is still an object"),
             (&[Client, Referer, UserAgent], LogRecord { client: None, referer: None, user_agent: None, ..GET }, r#"{"client":null,"referer":null,"user_agent":null}"#, "absent is null"),
+            (&[User], LogRecord { user: Some(b"anna"), ..GET }, r#"{"user":"anna"}"#, "a user"),
             (&[Cache], LogRecord { cache: Some("hit"), ..GET }, r#"{"cache":"hit"}"#, "what a cache did"),
             (&[Referer, Host], LogRecord { referer: Some(b""), host: b"", ..GET }, r#"{"referer":"","host":""}"#, "empty is empty"),
             (&[Target], LogRecord { target: b"/\"\\\n\x00\x7f", ..GET }, r#"{"target":"/\u0022\u005C\u000A\u0000\u007F"}"#, "nothing ends the string"),

@@ -55,6 +55,8 @@ pub struct LogRecord<'a> {
     pub referer: Option<&'a [u8]>,
     /// The User-Agent field, as sent.
     pub user_agent: Option<&'a [u8]>,
+    /// The name in the credentials of the scheme Basic, which are not right if the status is 401.
+    pub user: Option<&'a [u8]>,
     /// Result of the response cache (such as `hit`); `None` if the request used no cache.
     pub cache: Option<&'static str>,
     /// The end of the response.

@@ -52,6 +52,7 @@ pub(super) fn context_without_mount<'a, T: Protocol>(
         passwords: resolved.passwords(),
         granted: &[],
         place: None,
+        replaced: None,
         has_internal_files: false,
         store: &worker.store,
         buffers: &worker.buffers,

@@ -141,7 +141,8 @@ pub(super) async fn replace<T: Protocol>(
     let head = &granted.head(get.request);
     let at = get.resolved.mount()?;
     let handler = at.0.handler();
-    let additions = Additions { variables: &granted.variables, place: granted.place.as_ref() };
+    let Granted { variables, place, .. } = &granted;
+    let additions = Additions { variables, place: place.as_ref(), replaced: status };
     let handling =
         handle(connection, exchange, get.with(head), &at, Some(&additions), clock::now_ms());
     let mut handled = handling.await.handled;

@@ -30,12 +30,14 @@ pub(super) struct Handling {
     pub(super) has_waited: bool,
 }
 
-/// The additions of the gates of a request for its handler.
+/// Additions to a request for its handler: those of its gates, and the error that it replaces.
 pub(super) struct Additions<'a> {
     /// The variables of an authorizer.
     pub(super) variables: &'a [(Vec<u8>, Vec<u8>)],
     /// The place of `concurrency`.
     pub(super) place: Option<&'a Rc<Place>>,
+    /// The status of the error that the response replaces.
+    pub(super) replaced: Option<StatusCode>,
 }
 
 /// Calls the handler of a mount. `granted` are the additions of its gates, if there are some.
@@ -51,9 +53,12 @@ pub(super) fn handle<T: Protocol>(
     async move {
         let (mount, matched) = *at;
         let context = context(connection, exchange, routed, mount, matched, now_ms);
-        let (granted, place) =
-            granted.map_or((&[][..], None), |granted| (granted.variables, granted.place));
-        let context = RequestContext { granted, place, ..context };
+        let context = match granted {
+            None => context,
+            Some(&Additions { variables: granted, place, replaced }) => {
+                RequestContext { granted, place, replaced, ..context }
+            }
+        };
         let Routed { request, resolved, .. } = routed;
         let mut client = ExchangeClient::new(connection, exchange, request, Some(resolved));
         let handled = mount.handler().call(&context, &mut client).await;

@@ -18,6 +18,7 @@ use crate::metrics::LimitKind;
 use crate::protocol::Protocol;
 use crate::rt::{self, First};
 use crate::shared_store::{Decision, SharedStore};
+use crate::site::Gate;
 
 /// Returns the properties by which rate limits tell clients apart.
 fn requester<'a>(exchange: &Exchange, routed: Routed<'a, '_>) -> Requester<'a> {
@@ -48,6 +49,15 @@ pub(super) fn check_rates<T: Protocol>(
         }
     }
     Ok(())
+}
+
+/// Puts back what the rate limits of this server have counted of a request, because a limit of the
+/// mount that it was handed on to refuses it.
+pub(super) fn put_back_rates(exchange: &Exchange, routed: Routed<'_, '_>) {
+    let requester = requester(exchange, routed);
+    for limiter in routed.resolved.gates().iter().filter_map(Gate::rates).flatten() {
+        limiter.key(&requester).into_iter().for_each(|key| limiter.put_back(key));
+    }
 }
 
 /// Checks the request against the rate limits over all servers that share the store. This server's

@@ -11,6 +11,7 @@ use super::connection::Connection;
 use super::exchange::Exchange;
 use super::identify::Identity;
 use crate::answer::Answer;
+use crate::auth;
 use crate::body::Body;
 use crate::cache::CacheStatus;
 use crate::clock;
@@ -227,6 +228,7 @@ fn write_line<T: Protocol>(
             }
         }
     };
+    let user = request.and_then(|request| auth::user_name(request.authorization?));
     let refused = noted.and_then(|details| details.refused.as_ref());
     log.record(&LogRecord {
         client: exchange.client,
@@ -242,6 +244,7 @@ fn write_line<T: Protocol>(
         host: request.and_then(|r| r.host).map_or(b"", |host| host.name),
         referer: request.and_then(|r| r.referer),
         user_agent: request.and_then(|r| r.user_agent),
+        user: user.as_deref().map(str::as_bytes),
         completion: completion(completed),
         cache: exchange.cache_status.map(CacheStatus::name),
         unix_secs: clock::coarse_unix_secs(clock::now_ms()),

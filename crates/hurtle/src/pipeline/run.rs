@@ -16,6 +16,7 @@ use super::gates::{Granted, Passage, Refusal, pass, pass_at_once};
 use super::handle::{Additions, Handling, handle, handle_for_site, refuse_host};
 use super::identify::Identity;
 use super::known::known_answer;
+use super::limits::put_back_rates;
 use super::observe::{count_buffered, count_limit, hit, record_in_flight, time_known};
 use super::relay::{Unsent, relay};
 use super::resolve::{Routed, resolve};
@@ -220,6 +221,7 @@ async fn run_otherwise<T: Protocol>(
     if rates.peek().is_some() {
         exchange.details().rates.extend(rates.cloned());
     }
+    let before = routed;
     let routed = Routed { resolved: &next, ..routed };
     count_for(connection, exchange, routed);
     let is_new = |(_, gate): &(usize, &Gate)| !passed.iter().any(|passed| passed.is(gate));
@@ -229,6 +231,9 @@ async fn run_otherwise<T: Protocol>(
     match pass(connection, exchange, routed, &gates, granted).await {
         Ok(granted) => Box::pin(run_granted(connection, exchange, routed, granted)).await,
         Err((number, refusal)) => {
+            if gates.get(number).is_some_and(Gate::limits_rate) {
+                put_back_rates(exchange, before);
+            }
             exchange.refused_at =
                 numbers.get(number).and_then(|number| u16::try_from(*number).ok());
             refuse_at_gate(connection, exchange, routed, refusal).await
@@ -249,7 +254,8 @@ async fn run_granted<T: Protocol>(
     let Some(at) = routed.resolved.mount() else {
         return run_site(connection, exchange, edited).await;
     };
-    let additions = Additions { variables: &granted.variables, place: place.as_ref() };
+    let additions =
+        Additions { variables: &granted.variables, place: place.as_ref(), replaced: None };
     let handling =
         handle(connection, exchange, edited, &at, Some(&additions), clock::now_ms()).await;
     let Handling { mut handled, incoming, .. } = handling;

@@ -130,6 +130,11 @@ impl Gate {
         }
     }
 
+    /// Returns whether it refuses requests beyond a rate.
+    pub(crate) fn limits_rate(&self) -> bool {
+        matches!(self, Gate::Rate(_) | Gate::SharedRate(_))
+    }
+
     /// Returns whether a request without a path, such as `OPTIONS *`, needs to pass the gate.
     pub(super) fn is_for_server(&self) -> bool {
         matches!(

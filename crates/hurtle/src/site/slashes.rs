@@ -3,7 +3,8 @@
 //! encoded slash were decoded, and forward it encoded; Tomcat ignores parameters. This server
 //! requires that all readings lead to the same mount, so that no rule for another path is
 //! bypassed; otherwise it responds 404. Redirects and fixed responses are served likewise. Mounts
-//! of files are not, because no file has a name with an encoded slash.
+//! of files are not, because no file has a name with an encoded slash, unless they hand on what
+//! has no file.
 
 use std::cell::RefCell;
 
@@ -40,7 +41,7 @@ impl Site {
             && is_own(&decoded, &decoded_path)
             && match (&encoded, &decoded) {
                 (Route::Mount { mount, .. }, Route::Mount { mount: other, .. }) => {
-                    mount.is(other) && needs_no_file(&mount.handler)
+                    mount.is(other) && takes_any_path(mount)
                 }
                 _ => false,
             };
@@ -100,6 +101,13 @@ pub(super) fn passes_path_on(mount: &MountRef<'_>) -> bool {
 fn refuse<'a>(bad: PathError) -> Route<'a> {
     let answer = Answer::error(StatusCode::NOT_FOUND, None);
     Route::Answer(Box::new(RefCell::new(answer)), bad.to_string().into())
+}
+
+/// Returns whether a mount responds to paths that no file has, or hands them on. A name of an
+/// upload has no slash.
+fn takes_any_path(mount: &MountRef<'_>) -> bool {
+    let stores = |handler: &Handler| matches!(handler, Handler::Directory(directory) if directory.takes_uploads());
+    needs_no_file(mount.handler()) || (mount.hands_on() && !stores(mount.handler()))
 }
 
 /// Returns whether the handler responds to paths that no file has.

@@ -8,7 +8,7 @@ use landlock::{
     ABI, Access, AccessFs, CompatLevel, Compatible, Ruleset, RulesetAttr, RulesetCreatedAttr,
     path_beneath_rules,
 };
-use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, TargetArch};
+use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, TargetArch, sock_filter};
 
 /// The first version of Landlock that covers renames between directories and truncation (Linux
 /// 6.2).
@@ -25,6 +25,7 @@ const FORBIDDEN: &[libc::c_long] = &[
     libc::SYS_process_vm_readv,
     libc::SYS_process_vm_writev,
     libc::SYS_mount,
+    libc::SYS_mount_setattr,
     libc::SYS_umount2,
     libc::SYS_move_mount,
     libc::SYS_open_tree,
@@ -44,11 +45,14 @@ const FORBIDDEN: &[libc::c_long] = &[
     libc::SYS_finit_module,
     libc::SYS_delete_module,
     libc::SYS_kexec_load,
+    libc::SYS_kexec_file_load,
     libc::SYS_reboot,
     libc::SYS_swapon,
     libc::SYS_swapoff,
     libc::SYS_settimeofday,
     libc::SYS_clock_settime,
+    libc::SYS_adjtimex,
+    libc::SYS_clock_adjtime,
     libc::SYS_sethostname,
     libc::SYS_setdomainname,
     libc::SYS_acct,
@@ -87,12 +91,70 @@ fn call_filter() -> Result<BpfProgram, seccompiler::Error> {
     let target = TargetArch::try_from(std::env::consts::ARCH)?;
     let rules: BTreeMap<i64, _> = FORBIDDEN.iter().map(|call| (*call, vec![])).collect();
     let refused = SeccompAction::Errno(libc::EPERM as u32);
-    Ok(SeccompFilter::new(rules, SeccompAction::Allow, refused, target)?.try_into()?)
+    let mut program: BpfProgram =
+        SeccompFilter::new(rules, SeccompAction::Allow, refused, target)?.try_into()?;
+    if cfg!(target_arch = "x86_64") {
+        program.splice(..0, refuse_x32());
+    }
+    Ok(program)
+}
+
+/// Refuses the calls of the x32 ABI, whose numbers are others while their architecture is x86-64
+/// (see the notes of seccomp(2)).
+fn refuse_x32() -> [sock_filter; 3] {
+    /// The bit that all of their numbers have.
+    const X32: u32 = 0x4000_0000;
+    let step = |code: u32, k, jf| sock_filter { code: code as u16, jt: 0, jf, k };
+    [
+        step(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0),
+        step(libc::BPF_JMP | libc::BPF_JGE | libc::BPF_K, X32, 1),
+        step(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_ERRNO | libc::EPERM as u32, 0),
+    ]
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Runs the filter (bpf(4)) for a call's number. Returns whether it is refused.
+    fn is_refused(program: &BpfProgram, number: u32) -> bool {
+        let architecture = match std::env::consts::ARCH {
+            "x86_64" => 0xC000_003E,
+            "aarch64" => 0xC000_00B7,
+            other => panic!("{other}"),
+        };
+        let (mut at, mut value) = (0, 0);
+        loop {
+            let sock_filter { code, jt, jf, k } = program[at];
+            let code = u32::from(code);
+            let holds = match code & 0xf0 {
+                libc::BPF_JGE => value >= k,
+                libc::BPF_JA => true,
+                _ => value == k,
+            };
+            at += 1;
+            match code & 0x07 {
+                libc::BPF_LD => value = if k == 0 { number } else { architecture },
+                libc::BPF_RET => return k != libc::SECCOMP_RET_ALLOW,
+                _ if code & 0xf0 == libc::BPF_JA => at += k as usize,
+                _ => at += usize::from(if holds { jt } else { jf }),
+            }
+        }
+    }
+
+    #[test]
+    fn calls_are_refused_by_their_number() {
+        let program = call_filter().unwrap();
+        for call in FORBIDDEN {
+            assert!(is_refused(&program, *call as u32), "{call}");
+        }
+        for call in [libc::SYS_read, libc::SYS_openat, libc::SYS_sendfile] {
+            assert!(!is_refused(&program, call as u32), "{call}");
+        }
+        if cfg!(target_arch = "x86_64") {
+            assert!(is_refused(&program, 0x4000_0000 + 520), "execve of x32");
+        }
+    }
 
     #[test]
     fn the_kernel_can_remember_that_a_call_is_allowed() {

@@ -1,13 +1,15 @@
 //! The service of an application: adds to a request what the component cannot know from it.
 
-use std::convert::Infallible;
+use std::future::Future;
+use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use http::uri::{Authority, PathAndQuery, Scheme};
 use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, Uri, header};
-use hurtle_wasm::{Application, ResponseBody};
+use hurtle_wasm::{Application, Failed, ResponseBody};
 use tower_service::Service;
 
+use crate::answer::OwnError;
 use crate::body::RequestBody;
 use crate::files::Arrival;
 
@@ -24,10 +26,10 @@ pub(crate) struct WasmService(pub(super) Application);
 
 impl Service<Request<RequestBody>> for WasmService {
     type Response = Response<ResponseBody>;
-    type Error = Infallible;
-    type Future = <Application as Service<Request<RequestBody>>>::Future;
+    type Error = OwnError;
+    type Future = Pin<Box<dyn Future<Output = Result<Response<ResponseBody>, OwnError>> + Send>>;
 
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), OwnError>> {
         Poll::Ready(Ok(()))
     }
 
@@ -39,7 +41,8 @@ impl Service<Request<RequestBody>> for WasmService {
             }
             set_client(request.headers_mut(), &arrival, &scheme);
         }
-        self.0.call(request)
+        let responding = self.0.call(request);
+        Box::pin(async move { responding.await.map_err(|Failed(status)| OwnError(status)) })
     }
 }
 

@@ -72,6 +72,21 @@ fn a_program_that_pauses_within_its_response_is_killed() {
     }
 }
 
+/// Regression: a program that wrote a byte now and then kept its place for days after a HEAD.
+#[test]
+fn a_program_without_end_is_killed_after_a_head() {
+    let dir = Dir::new(&[]);
+    let text = "#!/bin/sh\necho $$ > ../pids.new\nmv ../pids.new ../pids\n\
+                printf 'Content-Type: a/b\\n\\n'\nwhile :; do printf x; sleep 0.05; done\n";
+    dir.program("bin/endless.sh", text);
+    let server = server(&dir, "read_timeout = \"500ms\"");
+    let mut client = server.send("HEAD /cgi-bin/endless.sh HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert!(client.head().starts_with("HTTP/1.1 200 "));
+    for pid in pids(&dir) {
+        eventually("it is gone", || !runs(pid));
+    }
+}
+
 #[test]
 fn a_program_that_ends_without_a_response_is_a_bad_gateway() {
     let dir = Dir::new(&[]);

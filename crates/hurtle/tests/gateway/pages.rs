@@ -47,3 +47,40 @@ fn a_page_in_the_directory_of_scripts_replaces_errors_only() {
         assert_eq!((head.split(' ').nth(1).unwrap().to_owned(), body), expected);
     }
 }
+
+/// Regression: pages had the fields of a 200, such as a lifetime of a year (RFC 9111 section 3).
+#[test]
+fn pages_have_the_fields_of_their_status() {
+    let dir = Dir::new(&[
+        ("root/404.html", "none such"),
+        ("root/a.txt", "a file"),
+        ("down/app/a.txt", "down"),
+    ]);
+    let (root, down) = (dir.path("root"), dir.path("down"));
+    let server = Proxy::written(
+        1,
+        &format!(
+            "[[site]]\nerrors = {{ 404 = '/404.html', 502 = {{ to = '@down', status = 503 }} }}\n\
+             header = [{{ set = {{ Cache-Control = 'immutable' }} }}, \
+                       {{ set = {{ X-Always = 'x' }}, always = true }}]\n\
+             [[site.mount]]\npath = '/app'\nproxy = 'http://{NOBODY}'\n\
+             [[site.mount]]\nname = 'down'\nfiles = {down:?}\n\
+             [[site.mount]]\nfastcgi = '{NOBODY}'\nfront_controller = false\nroot = {root:?}\n"
+        ),
+    );
+    for _ in 0..3 {
+        for (path, status, body, is_immutable) in [
+            ("/none.png", 404, "none such", false),
+            ("/404.html", 200, "none such", true),
+            ("/app/a.txt", 503, "down", false),
+            ("/a.txt", 200, "a file", true),
+        ] {
+            let mut client = server.send(format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n"));
+            let (head, got) = client.answer();
+            assert!(head.starts_with(&format!("HTTP/1.1 {status} ")), "{path}: {head}");
+            assert_eq!(got, body, "{path}");
+            assert_eq!(head.contains("immutable"), is_immutable, "{path}: {head}");
+            assert!(head.contains("X-Always: x"), "{path}: {head}");
+        }
+    }
+}

@@ -45,6 +45,12 @@ fn pages_files_and_the_front_controller() {
     assert!(head.contains("Content-Type: text/css") && head.contains("ETag: "), "{head}");
     let (head, _) = get(&mut client, "/admin");
     assert!(head.starts_with("HTTP/1.1 301 ") && head.contains("Location: /admin/\n"), "{head}");
+    // Regression: 405, and 204 of this server.
+    for method in ["POST", "OPTIONS", "DELETE"] {
+        client.send(format!("{method} /admin HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n"));
+        let (head, body) = client.answer();
+        assert!(head.starts_with("HTTP/1.1 200 ") && body == "admin", "{method}: {head}");
+    }
     client.send("POST /style.css HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n");
     assert!(client.answer().0.starts_with("HTTP/1.1 405 "), "a file takes no POST");
 }

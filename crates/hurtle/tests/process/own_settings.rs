@@ -185,15 +185,19 @@ fn a_mount_has_error_pages_of_its_own() {
          [[site.mount]]\nfiles = '{root}'\n\
          [[site.mount]]\npath = '/app'\nfiles = '{root}/app'\nerrors = { 404 = '/app/404.html' }\n\
          [[site.mount]]\npath = '/closed'\nfiles = '{root}'\ndeny = '127.0.0.1'\n\
-         errors = { 404 = '/app/404.html' }\n",
+         errors = { 404 = '/app/404.html' }\n\
+         [[site.mount]]\npath = '/up'\nfiles = '{root}'\nuploads = {}\nauth = 'none'\n",
     );
     let rows = [
-        ("the page of the site", "/none", 404, "the site's\n"),
-        ("the page of the mount", "/app/none", 404, "the application's\n"),
-        ("a status without a page of the mount", "/closed/x", 403, "forbidden\n"),
+        ("the page of the site", "GET", "/none", 404, "the site's\n"),
+        ("the page of the mount", "GET", "/app/none", 404, "the application's\n"),
+        ("a status without a page of the mount", "GET", "/closed/x", 403, "forbidden\n"),
+        // Regression: it had none.
+        ("a refused upload", "DELETE", "/up/.hidden", 403, "forbidden\n"),
+        ("an upload's file that is not there", "DELETE", "/up/none", 404, "the site's\n"),
     ];
-    for (sentence, path, status, text) in rows {
-        let response = child.get(path);
+    for (sentence, method, path, status, text) in rows {
+        let response = child.connect().request(method, path);
         assert_eq!((response.status, response.text()), (status, text), "{sentence}");
     }
 }

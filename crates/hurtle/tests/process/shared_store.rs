@@ -23,10 +23,14 @@ const RESPONSE_MAX: Duration = Duration::from_secs(5);
 
 /// A server with a limit, and its directory.
 fn server(url: &str) -> (Dir, Child) {
+    limited(url, "requests = '6/h'")
+}
+
+fn limited(url: &str, limit: &str) -> (Dir, Child) {
     let dir = Dir::new(&[("a.txt", "a")]);
     let config = format!(
         "store = '{url}'\nadmin = '{{root}}/../admin.sock'\n[[site]]\n[[site.rate_limit]]\n\
-         requests = '6/h'\nkey = 'header:X-Key'\n[[site.mount]]\nfiles = '{{root}}'\n"
+         {limit}\nkey = 'header:X-Key'\n[[site.mount]]\nfiles = '{{root}}'\n"
     );
     let child = Child::configured(&dir, &config);
     (dir, child)
@@ -98,6 +102,21 @@ fn accepted(child: &Child, key: &str, requests: usize) -> usize {
         }
     }
     accepted
+}
+
+/// Regression: the fraction of a microsecond was lost in the time since 1970, so that a client that
+/// was idle was refused.
+#[test]
+fn an_idle_client_is_accepted_at_every_rate() {
+    let Some(redis) = Redis::start() else { return };
+    for rate in ["6/s", "7/s", "60/s", "9/m", "11/m", "3/s", "1/h"] {
+        let (dir, child) = limited(&redis.url(), &format!("requests = '{rate}'\nburst = 1"));
+        eventually("it is connected", || is_connected(&dir));
+        for key in 0..5 {
+            assert_eq!(accepted(&child, &format!("{rate} {key}"), 1), 1, "{rate}");
+        }
+        assert_eq!(figure(&dir, "hurtle_store_local_decisions_total"), 0.0, "{rate}");
+    }
 }
 
 #[test]

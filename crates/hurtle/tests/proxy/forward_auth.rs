@@ -88,8 +88,17 @@ fn a_refusal_is_relayed_as_it_came() {
             "no",
         ),
     ];
-    for (response, line, body) in rows {
-        let (auth, upstream) = (Upstream::new(), Upstream::new());
+    // Regression: a redirect to the page of the authentication server became one to the site, which
+    // redirects clients there again.
+    let own = Upstream::new();
+    let location = format!("Location: http://{}/login?x", own.address);
+    let cookie = format!("Set-Cookie: s=1; Domain={}", own.address.ip());
+    let to_itself =
+        format!("HTTP/1.1 302 Found\r\n{location}\r\n{cookie}\r\nContent-Length: 0\r\n\r\n");
+    let rows = rows.map(|(response, line, body)| (Upstream::new(), response, line, body));
+    let more = [(own, &*to_itself, &*location, "")];
+    for (auth, response, line, body) in rows.into_iter().chain(more) {
+        let upstream = Upstream::new();
         let server = server(&auth, &upstream);
         // The body of the refused request is not taken for another request.
         let smuggled = "GET /smuggled HTTP/1.1\r\nHost: a\r\n\r\n";

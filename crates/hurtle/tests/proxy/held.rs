@@ -65,13 +65,22 @@ fn a_request_waits_no_longer_than_the_time() {
 
 #[test]
 fn a_request_that_an_upstream_may_have_got_does_not_wait() {
-    let upstream = Upstream::new();
-    let proxy = server(&[upstream.address], "retry_for = '1h'");
-    let mut client = proxy.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nhi");
-    let (peer, _) = upstream.next_request();
-    drop((peer, upstream));
-    let head = client.answer().0;
-    assert!(head.starts_with("HTTP/1.1 502 "), "{head}");
+    let post = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nhi";
+    let get = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
+    // Regression: requests that may be sent twice came again and again for the whole time.
+    for (sentence, keys, request) in
+        [("a POST", "", post), ("a GET", "", get), ("a cache", "cache = {}", get)]
+    {
+        let upstream = Upstream::new();
+        let keys = format!("retry_for = '1h'\n{keys}");
+        let proxy = server(&[upstream.address], &keys);
+        let mut client = proxy.send(request);
+        let (peer, _) = upstream.next_request();
+        drop(peer);
+        let head = client.answer().0;
+        assert!(head.starts_with("HTTP/1.1 502 "), "{sentence}: {head}");
+        upstream.expect_no_connection();
+    }
 }
 
 #[test]

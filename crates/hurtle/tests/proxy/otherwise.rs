@@ -232,15 +232,24 @@ fn no_reading_of_a_path_leads_to_a_mount_whose_gates_were_not_passed() {
              [[site.mount]]\npath = \"/admin\"\nproxy = \"http://{address}\"\ndeny = \"127.0.0.1\"\n"
         ),
     );
-    for path in
-        ["/admin/x", "/x/..;/admin/x", "/admin;a=b/x", "/x/%2e%2e%3b/admin", "/x/..%5cadmin"]
-    {
+    for path in [
+        "/admin/x",
+        "/x/..;/admin/x",
+        "/admin;a=b/x",
+        "/x/%2e%2e%3b/admin",
+        "/x/..%5cadmin",
+        "/admin%2Fx",
+        "/x/..%2Fadmin",
+    ] {
         let head = proxy.send(request("GET", path, "")).head();
         assert!(!head.contains(" 200 "), "{path}: {head}");
         upstream.expect_no_connection();
     }
     let (line, _) = passed_on(&proxy, &upstream, &request("GET", "/gone;a=b/x", ""));
     assert_eq!(line, "GET /gone;a=b/x HTTP/1.1", "parameters of other paths go along");
+    // Regression: 404, while the pages promised that the application gets it.
+    let (line, _) = passed_on(&proxy, &upstream, &request("POST", "/api/group%2Fname", ""));
+    assert_eq!(line, "POST /api/group%2Fname HTTP/1.1", "no file has such a name");
 }
 
 /// Regression: an error was handed to a mount with a name whatever the path.
@@ -289,6 +298,17 @@ fn rates_of_the_site_count_once_and_those_of_the_application_too() {
     passed_on(&proxy, &upstream, &request("GET", "/gone", ""));
     assert!(proxy.send(request("GET", "/gone", "")).head().contains(" 429 "));
     assert!(proxy.send(request("GET", "/a.txt", "")).head().contains(" 200 "), "files go on");
+    // Regression: what the application's limit refused used up that of the site.
+    let of_site = "[[site.rate_limit]]\nrequests = \"1/h\"\nburst = 3\n";
+    let proxy = site(&tree, &upstream, of_site, "", limit);
+    passed_on(&proxy, &upstream, &request("GET", "/gone", ""));
+    for _ in 0..5 {
+        assert!(proxy.send(request("GET", "/gone", "")).head().contains(" 429 "));
+    }
+    for status in [" 200 ", " 200 ", " 429 "] {
+        let head = proxy.send(request("GET", "/a.txt", "")).head();
+        assert!(head.contains(status), "{status}: {head}");
+    }
 }
 
 #[test]

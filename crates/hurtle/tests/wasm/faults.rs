@@ -30,6 +30,17 @@ fn a_failure_has_a_status_and_a_line_in_the_log() {
     }
 }
 
+/// Regression: it had none.
+#[test]
+fn a_failure_has_the_page_of_its_mount() {
+    let keys = format!("errors = {{ 500 = '/a.txt', 504 = '/a.txt' }}\n{TIMEOUTS}");
+    let served = Served::start(&keys, LIMITS);
+    for (target, status) in [("/app/trap", 500), ("/app/never", 504)] {
+        let response = served.get(target);
+        assert_eq!((response.status, response.text()), (status, "a file\n"), "{target}");
+    }
+}
+
 #[test]
 fn looping_components_leave_time_to_others() {
     let served = Served::start("", "cpu_time = '10s'\ninstances = 8\n");

@@ -9,7 +9,7 @@ use hurtle_http::message::forward::{reported_scheme, upgrades};
 use super::super::client::{Client, Continue, ExchangeError, InterimSender};
 use super::super::request::RequestContext;
 use super::super::wait::Waits;
-use super::super::{Answering, Handled, Outcome, Tunnel, http_request};
+use super::super::{Answering, Handled, Outcome, Tunnel, http_request, own_response};
 use super::{App, Calling};
 use crate::answer::Answer;
 use crate::body::{EarlyHints, RequestBody};
@@ -28,16 +28,16 @@ pub(crate) enum AppCall {
 }
 
 impl AppCall {
-    /// Polls for the response before anything is waited for.
+    /// Polls for the response before anything is waited for. An error is the server's own one.
     pub(crate) fn poll(
         &mut self,
         cx: &mut Context<'_>,
         request: &RequestContext<'_>,
-    ) -> Poll<Answer> {
+    ) -> Poll<Result<Answer, Answer>> {
         match self {
             AppCall::Begun(calling) => calling.poll(cx, request.now_ms, || request.describe()),
             AppCall::Extensible(_) => Poll::Pending,
-            AppCall::BadTarget => Poll::Ready(Answer::error(StatusCode::BAD_REQUEST, None)),
+            AppCall::BadTarget => Poll::Ready(Err(Answer::error(StatusCode::BAD_REQUEST, None))),
         }
     }
 }
@@ -53,7 +53,7 @@ impl App {
         match call {
             AppCall::Begun(calling) => wait(client, None, calling.wait(request.describe())).await,
             AppCall::Extensible(built) => self.call_with_extensions(request, *built, client).await,
-            AppCall::BadTarget => Ok(Outcome::Answer(Answer::error(StatusCode::BAD_REQUEST, None))),
+            AppCall::BadTarget => own_response(Answer::error(StatusCode::BAD_REQUEST, None)),
         }
     }
 
@@ -119,15 +119,17 @@ async fn wait<C: Client>(
         Some(hints) => wait_with_hints(interim, &hints, answering).await,
         None => Ok(answering.await),
     };
-    let answer = client.beside(&Waits::default(), waiting).await??;
-    Ok(Outcome::Answer(answer))
+    match client.beside(&Waits::default(), waiting).await?? {
+        Ok(answer) => Ok(Outcome::Answer(answer)),
+        Err(own) => own_response(own),
+    }
 }
 
 async fn wait_with_hints(
     interim: &dyn InterimSender,
     hints: &EarlyHints,
     mut answering: Answering,
-) -> Result<Answer, ExchangeError> {
+) -> Result<Result<Answer, Answer>, ExchangeError> {
     loop {
         match race(answering.as_mut(), hints.next()).await {
             First::A(answer) => return Ok(answer),

@@ -1,5 +1,5 @@
-//! A call of an application: failures become responses and are logged, and so are calls that block
-//! the worker.
+//! A call of an application: failures become responses of this server and are logged, and so are
+//! calls that block the worker.
 
 use std::fmt;
 use std::future::Future;
@@ -11,7 +11,7 @@ use http::StatusCode;
 
 use super::super::Answering;
 use super::watchdog::Watchdog;
-use super::work::ServiceResult;
+use super::work::{CallFailure, ServiceResult};
 use crate::answer::Answer;
 use crate::clock;
 
@@ -25,13 +25,13 @@ pub(crate) struct Calling {
 impl Calling {
     /// Polls for the response. `now_ms` is on `clock`'s scale, for the watchdog. `request`
     /// describes the request in the log: method and path, without the query, which may be
-    /// confidential.
+    /// confidential. An error is this server's own response.
     pub(crate) fn poll(
         &mut self,
         cx: &mut Context<'_>,
         now_ms: u64,
         request: impl Fn() -> String,
-    ) -> Poll<Answer> {
+    ) -> Poll<Result<Answer, Answer>> {
         let result = match &self.watchdog {
             None => ready!(self.work.as_mut().poll(cx)),
             Some(watchdog) => {
@@ -45,11 +45,12 @@ impl Calling {
                 if let Some(watchdog) = &self.watchdog {
                     watchdog.watch(&mut answer.body, request);
                 }
-                answer
+                Ok(answer)
             }
-            Err(what) => {
+            Err(CallFailure::Status(status)) => Err(Answer::error(status, None)),
+            Err(CallFailure::Broken(what)) => {
                 tracing::error!("the application {what} ({})", request());
-                Answer::error(StatusCode::INTERNAL_SERVER_ERROR, None)
+                Err(Answer::error(StatusCode::INTERNAL_SERVER_ERROR, None))
             }
         })
     }
@@ -72,9 +73,9 @@ struct WaitingCall {
 }
 
 impl Future for WaitingCall {
-    type Output = Answer;
+    type Output = Result<Answer, Answer>;
 
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Answer> {
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<Answer, Answer>> {
         let WaitingCall { calling, request } = self.get_mut();
         calling.poll(cx, clock::now_ms(), || request.clone())
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use http::{Request, Response};
 use tower_service::Service;
 
-use super::work::{ServiceResult, Work};
+use super::work::{CallFailure, ServiceResult, Work};
 use super::{Call, Calling};
 use crate::answer::Answer;
 use crate::body::{Body, BoxError, Feeder, RequestBody, Stream, feed};
@@ -41,7 +41,7 @@ where
                 }
             });
             let Some(result) = receiver.recv().await else {
-                return ServiceResult::Err("is gone".to_owned());
+                return ServiceResult::Err(CallFailure::Broken("is gone".to_owned()));
             };
             // The task now ends with the response's body.
             task.let_go();

@@ -10,7 +10,7 @@ use hyper::upgrade::OnUpgrade;
 use pin_project_lite::pin_project;
 use tower_service::Service;
 
-use crate::answer::{Answer, is_bodiless};
+use crate::answer::{Answer, OwnError, is_bodiless};
 use crate::body::{Body, BoxError, FileSlice, RequestBody, Stream};
 use crate::rt;
 
@@ -38,8 +38,16 @@ pin_project! {
     }
 }
 
-/// A response, or a failure such as "panicked: ...".
-pub(super) type ServiceResult = Result<Answer, String>;
+/// The result of a call.
+pub(super) type ServiceResult = Result<Answer, CallFailure>;
+
+/// A call without a response of the application.
+pub(super) enum CallFailure {
+    /// The service decides the status, and has logged the reason.
+    Status(StatusCode),
+    /// The reason, such as "panicked: ...": 500.
+    Broken(String),
+}
 
 impl<S: Service<Request<RequestBody>>> Work<S> {
     pub(super) fn new(service: S, request: Request<RequestBody>) -> Work<S> {
@@ -85,7 +93,10 @@ where
         let this = self.project();
         let response = match polled {
             Ok(polled) => ready!(polled),
-            Err(panic) => return Poll::Ready(Err(format!("panicked: {panic}"))),
+            Err(panic) => {
+                let what = format!("panicked: {panic}");
+                return Poll::Ready(Err(CallFailure::Broken(what)));
+            }
         };
         Poll::Ready(match response {
             Ok(response) if is_final(response.status(), *this.may_switch) => {
@@ -96,9 +107,18 @@ where
                 Ok(answer)
             }
             // An interim response is not a final one (RFC 9110 section 15.2).
-            Ok(response) => Err(format!("answered with {}", response.status())),
-            Err(error) => Err(format!("failed: {}", error.into())),
+            Ok(response) => {
+                Err(CallFailure::Broken(format!("answered with {}", response.status())))
+            }
+            Err(error) => Err(failure_of(&error.into())),
         })
+    }
+}
+
+fn failure_of(error: &BoxError) -> CallFailure {
+    match error.downcast_ref::<OwnError>() {
+        Some(OwnError(status)) => CallFailure::Status(*status),
+        None => CallFailure::Broken(format!("failed: {error}")),
     }
 }
 

@@ -46,7 +46,7 @@ impl Directory {
             Ok(_) => return missing(),
             Err(trouble) => return trouble.answer(matched.path),
         };
-        let mut rules = self.field_rules(matched, &path, StatusCode::OK);
+        let mut rules = self.field_rules(matched, &path, request.status);
         rules.varies_by_accept = true;
         let found = Found { lookup, looked_up_ms, path, opened };
         let entry = self.entry_with(matched, found, rules);

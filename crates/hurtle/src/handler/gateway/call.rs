@@ -5,6 +5,7 @@ use std::rc::Rc;
 use http::{StatusCode, Version};
 use hurtle_http::cgi::RequestInfo;
 use hurtle_http::message::forward::remove_nominated;
+use hurtle_http::request::Method;
 use hurtle_http::request::framing::BodyLength;
 
 use super::super::client::{Client, Continue};
@@ -81,12 +82,17 @@ impl Gateway {
     ) -> Result<Option<Outcome>, HandlerError> {
         let matched = &request.matched;
         let answer = |answer| Ok(Some(Outcome::Answer(answer)));
+        let reads = matches!(request.head.method, Method::Get | Method::Head);
         // The file handler redirects to the path with a slash, which relative links need.
-        if self.has_files_beside() && matched.rest.is_empty() && !matched.path.ends_with(b"/") {
+        if reads
+            && self.has_files_beside()
+            && matched.rest.is_empty()
+            && !matched.path.ends_with(b"/")
+        {
             return Ok(None);
         }
         let (base, rest) = self.split(matched.path, matched.rest);
-        let script = match self.find(rest).await {
+        let script = match self.find(rest, reads).await {
             Ok(None) => return Ok(None),
             Ok(Some(script)) => script,
             Err(error) => return Err(HandlerError::Answer(Box::new(error))),

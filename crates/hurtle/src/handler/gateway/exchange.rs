@@ -3,6 +3,7 @@
 //! program, unless the whole response has been read.
 
 use std::cell::Cell;
+use std::future::pending;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -92,14 +93,17 @@ pub(super) struct Exchange {
     body: Spooled<BoxError>,
     task: Task,
     silent: Arc<AtomicBool>,
+    let_go: oneshot::Sender<()>,
 }
 
 impl Exchange {
     /// Starts an exchange. `silent`: the response's body is not wanted (HEAD). `buffer` keeps what
-    /// the client cannot take yet.
+    /// the client cannot take yet. `ends_within`: the time in which the application may finish when
+    /// nothing of its response is needed anymore.
     pub(super) fn start(
         silent: bool,
         buffer: Option<BodyBuffer>,
+        ends_within: Duration,
         work: impl AsyncFnOnce(&mut Sink) -> Result<(), GatewayError> + 'static,
     ) -> Exchange {
         let (head_sender, head) = oneshot::channel();
@@ -113,18 +117,29 @@ impl Exchange {
             left: None,
             discarded: 0,
         };
+        let (let_go, released) = oneshot::channel();
         let task = rt::spawn_held(async move {
-            let done = work(&mut sink).await;
+            let late = async {
+                match released.recv().await {
+                    Some(()) => rt::sleep(ends_within).await,
+                    None => pending().await,
+                }
+            };
+            let done = match rt::race(work(&mut sink), late).await {
+                First::A(done) => done,
+                First::B(()) => Err(GatewayError::Abandoned),
+            };
             sink.close(done);
         });
-        Exchange { head, body, task, silent }
+        Exchange { head, body, task, silent, let_go }
     }
 
     /// Waits for the response's head; the body follows.
     pub(super) async fn head(self) -> Result<(Head, ResponseBody), GatewayError> {
-        let Exchange { head, body, task, silent } = self;
+        let Exchange { head, body, task, silent, let_go } = self;
         let head = head.recv().await.unwrap_or(Err(GatewayError::Gone(None)))?;
-        let held = ResponseBody { body, left: content_length(&head), silent, task: Some(task) };
+        let left = content_length(&head);
+        let held = ResponseBody { body, left, silent, task: Some((task, let_go)) };
         Ok((head, held))
     }
 }
@@ -140,7 +155,7 @@ pub(super) struct ResponseBody {
     left: Option<u64>,
     /// `true`: it is not wanted.
     silent: Arc<AtomicBool>,
-    task: Option<Task>,
+    task: Option<(Task, oneshot::Sender<()>)>,
 }
 
 impl ResponseBody {
@@ -176,9 +191,12 @@ impl http_body::Body for ResponseBody {
 
 impl Drop for ResponseBody {
     fn drop(&mut self) {
-        // The rest of the response is not needed; the application may finish its work.
-        if self.silent.load(Relaxed) || self.left == Some(0) {
-            self.task.take().into_iter().for_each(Task::let_go);
+        // The rest of the response is not needed; the application may finish its work, for a while.
+        if (self.silent.load(Relaxed) || self.left == Some(0))
+            && let Some((task, let_go)) = self.task.take()
+        {
+            let_go.send(());
+            task.let_go();
         }
     }
 }

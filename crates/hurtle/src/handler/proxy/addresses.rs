@@ -95,7 +95,7 @@ impl Addresses {
         }
     }
 
-    /// Requests a resolution soon: no address could be connected to.
+    /// Requests a resolution soon: no address could be connected to, or none has responded.
     pub(super) fn request_update(&self) {
         self.wanted.ring();
     }

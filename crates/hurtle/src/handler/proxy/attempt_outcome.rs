@@ -7,6 +7,7 @@ use hurtle_http::semantics::grpc::{self, GrpcStatus};
 
 use super::link::{Channel, Link};
 use super::peer::UpstreamError;
+use super::phase::Phase;
 use super::upstream_request::UpstreamRequest;
 use crate::clock;
 use crate::metrics::UpstreamOutcome;
@@ -34,6 +35,7 @@ impl UpstreamRequest {
         if silent && self.is_on_idle_connection() {
             return peer.close_idle();
         }
+        self.is_delivered |= !self.is_unconnected(Some(error));
         self.count_failed(UpstreamOutcome::Failed);
     }
 
@@ -42,6 +44,12 @@ impl UpstreamRequest {
         // A shared connection may be dead.
         if let Some(Link { channel: Channel::Stream(stream), .. }) = &self.link {
             stream.retire();
+        }
+        match self.phase() {
+            Phase::Connecting => {
+                self.peer().into_iter().for_each(|peer| peer.addresses.request_update());
+            }
+            _ => self.is_delivered = true,
         }
         self.count_failed(UpstreamOutcome::TimedOut);
     }

@@ -47,7 +47,11 @@ impl ForwardAuth {
         tls: &UpstreamConfigs,
     ) -> ForwardAuth {
         let tls = tls.of_server(config).cloned();
-        let proxy = config::Proxy::new(vec![config.upstream.clone()]);
+        // Its redirects and cookies are those of its own site, which clients visit to log in.
+        let proxy = config::Proxy {
+            rewrite_location: false,
+            ..config::Proxy::new(vec![config.upstream.clone()])
+        };
         let server = Rc::new(Proxy::new(proxy, disk, lane, tls, None));
         ForwardAuth { config: config.clone(), server }
     }

@@ -57,6 +57,8 @@ impl HealthChecker {
             if found.is_none() {
                 // A shared connection may be dead.
                 peer.multiplexer.retire();
+                // The name may have another address.
+                peer.addresses.request_update();
             }
             match found.unwrap_or_else(|| Err("it does not respond".to_owned())) {
                 Ok(()) => {

@@ -1,6 +1,7 @@
 //! Yields the body of an upstream's response frame by frame, encoded if it gets a coding. A body
 //! that ends early says what the client gets instead of its rest.
 
+use std::cell::Cell;
 use std::fmt::Display;
 use std::future::poll_fn;
 use std::io;
@@ -25,7 +26,7 @@ use super::upstream_request::UpstreamRequest;
 use crate::answer::grpc_fields;
 use crate::protocol::h2::StreamError;
 use crate::protocol::reading::{Piece, Reading};
-use crate::rt;
+use crate::rt::{self, First};
 use crate::transport::Input;
 
 /// The error that ends a body early.
@@ -108,7 +109,8 @@ impl UpstreamBody {
         let (spool, spooled) = spool(Some(buffer), Tasks::One);
         let keeps_upstream = self.keeps_upstream;
         waits.go_on();
-        let mut is_read = false;
+        let (mut is_read, is_late) = (false, Cell::new(false));
+        let late = || poll_fn(|_| if is_late.get() { Poll::Ready(()) } else { Poll::Pending });
         let mut reading = pin!(async {
             let put = async |frame: Frame<'_>| match frame {
                 Frame::Data(data, _) => {
@@ -120,15 +122,18 @@ impl UpstreamBody {
                     Ok(())
                 }
             };
-            let read = self.read(waits, request, has_sent, put).await;
+            // The upstream is free for others while the client reads what is kept.
+            let read = match rt::race(self.read(waits, request, has_sent, put), late()).await {
+                First::A(read) => read,
+                First::B(()) => Err(RelayError::from(ExchangeError::UpstreamTimeout)),
+            };
             self.upstream.leave(keeps_upstream && read.is_ok());
             read.unwrap_or_else(|error| spool.end(Err(error)));
         });
         let mut writing = pin!(write_kept(spooled, write));
         poll_fn(|cx| {
             if !is_read && waits.is_late() && !spool.is_writing() {
-                is_read = true;
-                spool.end(Err(RelayError::from(ExchangeError::UpstreamTimeout)));
+                is_late.set(true);
             }
             loop {
                 is_read = is_read || reading.as_mut().poll(cx).is_ready();

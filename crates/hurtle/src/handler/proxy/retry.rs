@@ -71,6 +71,7 @@ impl UpstreamRequest {
             self.upstream_name(),
             describe()
         );
+        self.is_delivered = true;
         self.count_failed(UpstreamOutcome::Failed);
         true
     }
@@ -93,7 +94,7 @@ impl UpstreamRequest {
                     && self.proxy.held.get() < HELD_MAX
             }
         };
-        is_due && self.is_repeatable()
+        is_due && !self.is_delivered && self.is_repeatable()
     }
 
     /// `true` from the first wait on.

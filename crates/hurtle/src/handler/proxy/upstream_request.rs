@@ -51,6 +51,8 @@ pub(crate) struct UpstreamRequest {
     pub(super) tries: usize,
     /// The wait for an upstream that accepts connections.
     pub(super) hold: Option<Hold>,
+    /// `true`: an upstream may have got the request and has failed.
+    pub(super) is_delivered: bool,
     /// Idempotent method (RFC 9110 section 9.2.2).
     pub(super) idempotent: bool,
     phase: Cell<Phase>,
@@ -112,6 +114,7 @@ impl UpstreamRequest {
             tried: Vec::new(),
             tries: 0,
             hold: None,
+            is_delivered: false,
             idempotent: onward.upgrade.is_none()
                 && matches!(method, b"GET" | b"HEAD" | b"OPTIONS" | b"PUT" | b"DELETE"),
             phase: Cell::new(Phase::Connecting),

@@ -44,6 +44,28 @@ fn all_clients_get_a_body_as_it_arrives() {
     assert_eq!(kept.as_deref(), Some("helloworld"));
 }
 
+/// Regression: each of these got the beginning of the old response (RFC 9111 4.2.4, 5.2.1).
+#[test]
+fn a_response_that_arrives_is_not_for_requests_that_do_not_accept_its_age() {
+    for (sentence, fields, request) in [
+        ("it is stale", "Age: 61\r\n", ""),
+        ("the request wants a new one", "", "Cache-Control: no-cache\r\n"),
+        ("it is too old for the request", "Age: 9\r\n", "Cache-Control: max-age=5\r\n"),
+    ] {
+        let pair = Pair::new();
+        let mut first = pair.proxy.send(get("/", ""));
+        let (mut peer, _) = pair.upstream.next_request();
+        peer.send(format!("HTTP/1.1 200 OK\r\n{MINUTE}{fields}Content-Length: 10\r\n\r\nhello"));
+        first.head();
+        assert_eq!(first.take(5), b"hello", "{sentence}");
+        let mut second = pair.proxy.send(get("/", request));
+        pair.reply(MINUTE, "own");
+        assert_eq!(second.answer().1, "own", "{sentence}");
+        peer.send("world");
+        assert_eq!(first.take(5), b"world", "{sentence}");
+    }
+}
+
 #[test]
 fn the_leader_may_leave() {
     let pair = Pair::new();

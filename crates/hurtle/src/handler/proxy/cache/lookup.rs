@@ -184,6 +184,10 @@ impl Lookup<'_> {
         let (fetched, status) = match joined {
             Join::Retry => return Attempt::Retry,
             Join::Bypass => return Attempt::Bypass,
+            // It is stale already, or the request does not accept it.
+            Join::Arriving(reader) if !self.accepts(&reader.live().head, now_ms) => {
+                return Attempt::Bypass;
+            }
             Join::Arriving(reader) => (
                 Some(LeaderResult::Shared(FetchResult::Arriving(reader))),
                 CacheStatus::Collapsed(reason),
@@ -233,6 +237,10 @@ impl Lookup<'_> {
             Use::Meanwhile => self.renew(found),
         }
         Some(self.hit(stored, now_ms, CacheStatus::Hit, status))
+    }
+
+    fn accepts(&self, head: &Head, now_ms: u64) -> bool {
+        caching::usable(&head.freshness, head.age(now_ms), &self.directives) != Use::Validate
     }
 
     /// Starts to validate a stale response that is sent at the same time.
