@@ -275,10 +275,10 @@ fn forward_auth(
 /// Parses the name of a field that a request gets from its authentication.
 pub(super) fn copied_name(text: &str) -> Result<HeaderName, ValueError> {
     let name = field_name(text)?;
-    if name.as_str().contains('_') {
-        let wrong =
-            ValueError::new(format!("{} has a _, which many programs take for -", shown(text)));
-        return Err(wrong.hint("write - in its place"));
+    let is_special = |c: char| !c.is_ascii_alphanumeric() && c != '-';
+    if let Some(special) = name.as_str().chars().find(|c| is_special(*c)) {
+        let why = format!("{} has a {special}, which many programs take for -", shown(text));
+        return Err(ValueError::new(why).hint("write - in its place"));
     }
     if name == header::HOST {
         return Err(ValueError::new("Host routes the request").hint("remove it"));

@@ -70,6 +70,16 @@ pub(crate) struct Ages {
     pub(crate) stale: Duration,
 }
 
+impl SlotState {
+    fn evict(&mut self) -> Option<Version> {
+        let body = std::mem::replace(&mut self.body, Body::Absent);
+        match (&self.known, body) {
+            (Known::Present(meta), Body::Whole) => Some(meta.version),
+            _ => None,
+        }
+    }
+}
+
 impl Slot {
     /// An object of which nothing is known.
     pub(crate) fn new(id: u128) -> Slot {
@@ -178,8 +188,8 @@ impl Slot {
     /// Has the store asked again by the next request, because the object has changed. Returns the
     /// version whose file is to be removed: a later start must not find it.
     pub(crate) fn expire(&self) -> Option<Version> {
-        let old = self.evict();
         let mut state = self.lock();
+        let old = state.evict();
         state.changes += 1;
         state.has_changed = true;
         (state.checked, state.retry_at) = (None, None);
@@ -189,12 +199,7 @@ impl Slot {
 
     /// Forgets the bytes. Returns the version whose file is to be removed.
     pub(crate) fn evict(&self) -> Option<Version> {
-        let mut state = self.lock();
-        let body = std::mem::replace(&mut state.body, Body::Absent);
-        match (&state.known, body) {
-            (Known::Present(meta), Body::Whole) => Some(meta.version),
-            _ => None,
-        }
+        self.lock().evict()
     }
 
     /// `true` if bytes are arriving, or are being sent before all have arrived.

@@ -329,7 +329,7 @@ async fn describe_route(out: &mut String, resolved: &Resolved<'_>) -> Answered {
             if gateway.is_application() {
                 upstreams::describe_buffering(out, gateway.buffering());
             }
-            let found = gateway.scripts().map(|scripts| scripts.find_now(matched.rest, true));
+            let found = gateway.scripts().map(|scripts| scripts.find_now(matched.rest));
             line(
                 out,
                 "found",
@@ -343,7 +343,7 @@ async fn describe_route(out: &mut String, resolved: &Resolved<'_>) -> Answered {
                 line(out, "compress", what);
             }
             return match found {
-                Some(Ok(Found::Other)) => Answered::Here,
+                Some(Ok(Found::Other | Found::SlashMissing)) => Answered::Here,
                 _ => Answered::Elsewhere,
             };
         }

@@ -166,7 +166,7 @@ pub(crate) struct FieldState {
 
 impl FieldState {
     /// Stores a field. `true` means that the client does not get it. Spellings of framing fields
-    /// with `_` are withheld too, but do not frame the message.
+    /// with `_` or `.` are withheld too, but do not frame the message.
     fn field<'a>(
         &mut self,
         response: &mut ResponseHead<'a>,
@@ -207,7 +207,7 @@ impl FieldState {
             }
             10 => is("keep-alive"),
             14 if is("content-length") => {
-                if !name.contains(&b'_') {
+                if name.eq_ignore_ascii_case(b"content-length") {
                     self.framing.content_length(value).map_err(to_response_error)?;
                 }
                 true
@@ -222,7 +222,7 @@ impl FieldState {
             }
             16 => is("proxy-connection"),
             17 if is("transfer-encoding") => {
-                if !name.contains(&b'_') {
+                if name.eq_ignore_ascii_case(b"transfer-encoding") {
                     self.framing.transfer_encoding(value).map_err(to_response_error)?;
                 }
                 true

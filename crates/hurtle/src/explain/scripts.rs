@@ -20,7 +20,7 @@ pub(super) fn describe(
             let info = String::from_utf8_lossy(info);
             if info.is_empty() { file } else { format!("{file}, PATH_INFO {info}") }
         }
-        Some(Ok(Found::Other)) => "not a script: served as a file".to_owned(),
+        Some(Ok(Found::Other | Found::SlashMissing)) => "not a script: served as a file".to_owned(),
         Some(Ok(Found::Missing)) => "no such script: 404 Not Found".to_owned(),
         Some(Ok(Found::Outside)) => {
             format!(

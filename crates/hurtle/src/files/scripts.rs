@@ -45,6 +45,8 @@ pub(crate) enum Found {
     },
     /// The path does not name a script; a file may be served.
     Other,
+    /// The path of a directory with an index, without the slash at its end.
+    SlashMissing,
     /// The path names a script that does not exist.
     Missing,
     /// A symbolic link leads elsewhere.
@@ -112,14 +114,11 @@ impl Scripts {
     /// encoded slashes matches only if the result is the same whether they separate segments or
     /// not. They are plain slashes in the rest after the script.
     ///
-    /// `reads`: the method is GET or HEAD, which are redirected to a directory with a `/`. Others
-    /// have the script of its index.
-    ///
     /// # Errors
     /// The disk failed, or its threads are busy.
-    pub(crate) async fn find(&self, rest: &[u8], reads: bool) -> Result<Found, LookupError> {
+    pub(crate) async fn find(&self, rest: &[u8]) -> Result<Found, LookupError> {
         let (this, rest) = (self.clone(), rest.to_vec());
-        let job = move || this.find_now(&rest, reads);
+        let job = move || this.find_now(&rest);
         let found: io::Result<_> =
             self.disk.run(self.rules.lane, job).await.map_err(LookupError::Pool)?;
         found.map_err(LookupError::Disk)
@@ -129,13 +128,12 @@ impl Scripts {
     ///
     /// # Errors
     /// The disk failed.
-    pub(crate) fn find_now(&self, rest: &[u8], reads: bool) -> io::Result<Found> {
+    pub(crate) fn find_now(&self, rest: &[u8]) -> io::Result<Found> {
         if !rest.contains(&ENCODED_SLASH) {
-            return self.find_plain(rest, reads);
+            return self.find_plain(rest);
         }
         let Ok(separated) = separate_slashes(rest) else { return Ok(Found::Missing) };
-        let other = self.find_plain(&separated[1..], reads)?;
-        Ok(match (self.find_plain(rest, reads)?, other) {
+        Ok(match (self.find_plain(rest)?, self.find_plain(&separated[1..])?) {
             (Found::Script { file, .. }, Found::Script { root, file: other, info })
                 if file == other =>
             {
@@ -145,7 +143,7 @@ impl Scripts {
         })
     }
 
-    fn find_plain(&self, rest: &[u8], reads: bool) -> io::Result<Found> {
+    fn find_plain(&self, rest: &[u8]) -> io::Result<Found> {
         if self.suffix.is_empty() || self.names_a_script(rest) {
             return self.find_named(rest);
         }
@@ -158,14 +156,7 @@ impl Scripts {
             }
             // A file, or a directory with an index that a trailing slash would select.
             Target::File { .. } => Ok(Found::Other),
-            Target::SlashMissing => match self.probe(&[rest, b"/"].concat())? {
-                Target::File { .. } if reads => Ok(Found::Other),
-                Target::File { path, .. } if path.ends_with(self.suffix.as_bytes()) => {
-                    self.script(path, b"")
-                }
-                Target::File { .. } => Ok(Found::Other),
-                _ => self.find_front(),
-            },
+            Target::SlashMissing if self.has_index(rest)? => Ok(Found::SlashMissing),
             Target::Denied => Ok(Found::Denied),
             Target::Outside => Ok(Found::Outside),
             _ => self.find_front(),
@@ -231,6 +222,10 @@ impl Scripts {
             false => self.rules.root.to_path_buf(),
         };
         Ok(Found::Script { root, file, info: info.to_vec() })
+    }
+
+    fn has_index(&self, rest: &[u8]) -> io::Result<bool> {
+        Ok(matches!(self.probe(&[rest, b"/"].concat())?, Target::File { .. }))
     }
 
     fn probe(&self, path: &[u8]) -> io::Result<Target> {

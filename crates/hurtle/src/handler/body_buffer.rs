@@ -25,6 +25,10 @@ use crate::metrics::buffered;
 use crate::observe::BufferedBytes;
 use crate::rt::{self, Instant};
 
+/// Pieces of a request's body that are sent before other connections run. One that is kept never
+/// has to be awaited.
+pub(super) const PIECES_MAX: u64 = 4;
+
 /// Bytes of a body that are kept in memory. A longer one is in a file.
 const MEMORY_BYTES_MAX: usize = 64 << 10;
 

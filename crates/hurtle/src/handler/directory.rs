@@ -14,11 +14,12 @@ use std::sync::Arc;
 
 use http::{HeaderValue, Request, StatusCode, header};
 use hurtle_http::semantics::accept::{Coding, prefers_json};
-use hurtle_http::semantics::target::{append_query, encode_path};
+use hurtle_http::semantics::target::encode_path;
 use hurtle_objects::Origin;
 
 use self::archive::url_directories;
 use self::media_types::MediaTypes;
+use super::redirect_to_directory;
 use super::request::{HandlerRequest, MatchedPath};
 use super::resources::{HandlerServices, Resources};
 use crate::answer::Answer;
@@ -131,7 +132,11 @@ impl Directory {
     ) -> Option<Answer> {
         // The root of the mount needs its slash, or relative links would resolve outside of it.
         if matched.rest.is_empty() && !matched.path.ends_with(b"/") {
-            return Some(redirect_to_directory(request, matched));
+            return Some(redirect_to_directory(
+                StatusCode::MOVED_PERMANENTLY,
+                request.query,
+                matched,
+            ));
         }
         let Some(lookup) = self.lookup(matched.rest) else {
             return self.config.otherwise.is_none().then(not_found);
@@ -223,7 +228,9 @@ impl Directory {
         target: Target,
     ) -> Answer {
         match target {
-            Target::SlashMissing => redirect_to_directory(request, matched),
+            Target::SlashMissing => {
+                redirect_to_directory(StatusCode::MOVED_PERMANENTLY, request.query, matched)
+            }
             Target::Status(status) => Answer::error(status, None),
             Target::Denied => Answer::error(StatusCode::FORBIDDEN, None),
             Target::Missing | Target::Directory(..) => {
@@ -393,12 +400,6 @@ fn expand(attempt: &TryFile, rest: &[u8]) -> Try {
 fn open_store(store: &ObjectStore, resources: &Resources<'_>) -> Option<Origin> {
     let opened = resources.shared.objects.origin(&store.settings());
     opened.inspect_err(|why| tracing::error!("{}: {why}", store.url)).ok()
-}
-
-fn redirect_to_directory(request: &HandlerRequest<'_>, matched: &MatchedPath<'_>) -> Answer {
-    let mut location = encode_path(&[matched.path, b"/"].concat()).into_owned();
-    append_query(&mut location, request.query);
-    Answer::redirect(StatusCode::MOVED_PERMANENTLY, &location)
 }
 
 fn not_found() -> Answer {

@@ -75,6 +75,15 @@ pub(crate) enum Unauthorized {
     Undecided(Answer),
 }
 
+/// The result of looking for the script of a path.
+enum Called {
+    Script(ScriptTarget),
+    /// A file that is no script, if there is one.
+    File,
+    /// The path of a directory, without the slash at its end.
+    Directory,
+}
+
 /// The script of a path.
 #[derive(Debug)]
 pub(crate) struct ScriptTarget {
@@ -177,20 +186,23 @@ impl Gateway {
         (base.strip_suffix(b"/").unwrap_or(base), rest)
     }
 
-    /// Finds the script of a decoded path beneath the mount. `Ok(None)`: the path is not a
-    /// script's. `reads`: the method is GET or HEAD.
+    /// Finds the script of a decoded path beneath the mount.
     ///
     /// # Errors
     /// The error response.
-    async fn find(&self, rest: &[u8], reads: bool) -> Result<Option<ScriptTarget>, Answer> {
+    async fn find(&self, rest: &[u8]) -> Result<Called, Answer> {
         let Some(scripts) = &self.scripts else {
             let info = separate_slashes(rest);
             let info = info.map_err(|_| Answer::error(StatusCode::NOT_FOUND, None))?;
-            return Ok(Some(ScriptTarget { root: PathBuf::new(), file: Vec::new(), info }));
+            let target = ScriptTarget { root: PathBuf::new(), file: Vec::new(), info };
+            return Ok(Called::Script(target));
         };
-        match scripts.find(rest, reads).await {
-            Ok(Found::Script { root, file, info }) => Ok(Some(ScriptTarget { root, file, info })),
-            Ok(Found::Other) => Ok(None),
+        match scripts.find(rest).await {
+            Ok(Found::Script { root, file, info }) => {
+                Ok(Called::Script(ScriptTarget { root, file, info }))
+            }
+            Ok(Found::Other) => Ok(Called::File),
+            Ok(Found::SlashMissing) => Ok(Called::Directory),
             Ok(Found::Missing | Found::Outside) => Err(Answer::error(StatusCode::NOT_FOUND, None)),
             Ok(Found::Denied) => Err(Answer::error(StatusCode::FORBIDDEN, None)),
             Err(trouble) => Err(trouble.answer(rest)),

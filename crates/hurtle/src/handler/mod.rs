@@ -29,13 +29,13 @@ use bytes::Bytes;
 use http::{HeaderValue, StatusCode, header};
 use hurtle_http::request::framing::BodyLength;
 use hurtle_http::request::{Method, RequestHead};
-use hurtle_http::semantics::target::Target;
+use hurtle_http::semantics::target::{Target, append_query, encode_path};
 
 use self::client::{Client, ExchangeError};
 use self::directory::Directory;
 use self::named_file::named_file;
 pub(crate) use self::proxy::{RelayEnd, TunnelEnd, UpstreamBody, UpstreamResponse, UpstreamTunnel};
-use self::request::RequestContext;
+use self::request::{MatchedPath, RequestContext};
 use crate::answer::{Answer, Needs};
 use crate::files;
 use crate::transport::Offer;
@@ -247,13 +247,15 @@ async fn upload<C: Client>(
     let body = client.body(client::Continue::OnRead);
     let method = http_request::method(&request.head.method);
     let Some((method, fields)) = method.zip(request.buffers.field_map(request.head)) else {
-        return own_response(Answer::error(StatusCode::BAD_REQUEST, None));
+        return Ok(Outcome::Answer(Answer::error(StatusCode::BAD_REQUEST, None)));
     };
     let mut built = http::Request::new(body);
     (*built.method_mut(), *built.headers_mut()) = (method, fields);
     let user = request.passwords.and_then(|passwords| passwords.user(request.head.authorization));
     let answering = Directory::upload(uploads, built, &request.matched, request.target.0, user);
-    own_response(client.beside(&wait::Waits::default(), async |_| answering.await).await?)
+    // A refusal has no page: its status and its fields tell the client what is stored.
+    let answer = client.beside(&wait::Waits::default(), async |_| answering.await).await?;
+    Ok(Outcome::Answer(answer))
 }
 
 /// Answers with a file of a directory, or hands the request on.
@@ -338,6 +340,17 @@ pub(crate) fn own_response(answer: Answer) -> Handled {
         ..400 => Ok(Outcome::Answer(answer)),
         _ => Err(HandlerError::Answer(Box::new(answer))),
     }
+}
+
+/// Redirects a request to its path with a slash at the end. `query` is as sent.
+fn redirect_to_directory(
+    status: StatusCode,
+    query: Option<&[u8]>,
+    matched: &MatchedPath<'_>,
+) -> Answer {
+    let mut location = encode_path(&[matched.path, b"/"].concat()).into_owned();
+    append_query(&mut location, query);
+    Answer::redirect(status, &location)
 }
 
 /// Returns the response to a request that needs no handler: a refused method, or OPTIONS.

@@ -331,7 +331,10 @@ impl Process<'_> {
     async fn reload(&self, replies: Vec<Reply>) -> PendingUpgrade {
         activation::notify_reloading();
         let outcome = self.reload.run().await;
-        self.reload.services.registry.count_reload(outcome.is_ok());
+        // One that becomes an upgrade has not failed.
+        if let Ok(()) | Err(ReloadError::Unconfirmed | ReloadError::Problems(_)) = &outcome {
+            self.reload.services.registry.count_reload(outcome.is_ok());
+        }
         activation::notify("READY=1");
         let reloaded = match &self.reload.file {
             Some(file) => format!("reloaded {}", file.display()),

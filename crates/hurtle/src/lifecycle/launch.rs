@@ -69,7 +69,7 @@ impl Launch {
         if let Sandbox::Entered(_) = sandbox {
             resolver.map_or_else(resolver::install_none, Resolver::install);
         }
-        let regains_root = gives_up_root && starter.is_some();
+        let regains_root = gives_up_root && (starter.is_some() || supervisor::is_supervised());
         let launcher = Launcher { program, starter: starter.map(Arc::new), regains_root };
         Ok(Launch { passed, launcher, sandbox })
     }

@@ -145,6 +145,14 @@ impl Reloader {
         }
     }
 
+    /// Returns what an address that stays whatever the configuration says will speak.
+    fn protocols_on(&self, config: &Config, open: &Listening) -> Protocols {
+        match self.addresses.inherited {
+            true => Protocols::on_inherited(config, Some(&open.actual)),
+            false => Protocols { tls: open.tls, proxy: false },
+        }
+    }
+
     fn check(&self, config: &Config) -> io::Result<()> {
         let actual = |open: &&Listening| open.actual.clone();
         let bound: Vec<Listen> =
@@ -157,7 +165,7 @@ impl Reloader {
             .addresses
             .listening
             .iter()
-            .filter(|open| !open.tls)
+            .filter(|open| !self.protocols_on(config, open).tls)
             .map(|open| actual(&open))
             .collect();
         let stay = self.addresses.inherited || self.any_port;
@@ -224,16 +232,15 @@ impl Reloader {
         let workers = config.workers.get();
         let mut changes: Vec<_> = (0..workers).map(|_| ListenerChanges::default()).collect();
         if self.addresses.inherited || self.any_port {
+            let mut listening = Vec::new();
             for open in &self.addresses.listening {
-                let protocols = match self.addresses.inherited {
-                    true => Protocols::on_inherited(config, Some(&open.actual)),
-                    false => Protocols { tls: open.tls, proxy: false },
-                };
+                let protocols = self.protocols_on(config, open);
                 for worker in &mut changes {
                     worker.kept.push((open.configured.clone(), protocols));
                 }
+                listening.push(Listening { tls: protocols.tls, ..open.clone() });
             }
-            return Ok((self.addresses.listening.clone(), changes));
+            return Ok((listening, changes));
         }
         let (mut listening, mut problems, mut privileged) = (Vec::new(), Vec::new(), None);
         let clear = config.listen.iter().map(|listen| (listen, false));

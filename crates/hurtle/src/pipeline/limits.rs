@@ -51,11 +51,12 @@ pub(super) fn check_rates<T: Protocol>(
     Ok(())
 }
 
-/// Puts back what the rate limits of this server have counted of a request, because a limit of the
-/// mount that it was handed on to refuses it.
+/// Puts back what the rate limits of this server have counted of a request in the mounts before its
+/// own, because a limit of that one refuses it.
 pub(super) fn put_back_rates(exchange: &Exchange, routed: Routed<'_, '_>) {
     let requester = requester(exchange, routed);
-    for limiter in routed.resolved.gates().iter().filter_map(Gate::rates).flatten() {
+    let counted = exchange.details.iter().flat_map(|details| &details.rates);
+    for limiter in counted.filter_map(Gate::rates).flatten() {
         limiter.key(&requester).into_iter().for_each(|key| limiter.put_back(key));
     }
 }

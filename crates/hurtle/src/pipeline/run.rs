@@ -221,7 +221,6 @@ async fn run_otherwise<T: Protocol>(
     if rates.peek().is_some() {
         exchange.details().rates.extend(rates.cloned());
     }
-    let before = routed;
     let routed = Routed { resolved: &next, ..routed };
     count_for(connection, exchange, routed);
     let is_new = |(_, gate): &(usize, &Gate)| !passed.iter().any(|passed| passed.is(gate));
@@ -232,7 +231,7 @@ async fn run_otherwise<T: Protocol>(
         Ok(granted) => Box::pin(run_granted(connection, exchange, routed, granted)).await,
         Err((number, refusal)) => {
             if gates.get(number).is_some_and(Gate::limits_rate) {
-                put_back_rates(exchange, before);
+                put_back_rates(exchange, routed);
             }
             exchange.refused_at =
                 numbers.get(number).and_then(|number| u16::try_from(*number).ok());

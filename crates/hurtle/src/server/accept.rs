@@ -11,6 +11,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use tokio::net::{TcpListener, UnixListener};
+use tokio::task::unconstrained;
 
 use super::admission::Admission;
 use super::protocols::Protocols;
@@ -93,13 +94,14 @@ impl WorkerListener {
 
     /// Accepts a queued connection without waiting; `None`: the queue is empty.
     async fn accept_queued(&self) -> Option<Accepted> {
-        poll_fn(|cx| {
+        // Its turn would end before a long queue does.
+        let accepting = unconstrained(poll_fn(|cx| {
             Poll::Ready(match self.poll_accept(cx) {
                 Poll::Ready(accepted) => accepted.ok(),
                 Poll::Pending => None,
             })
-        })
-        .await
+        }));
+        accepting.await
     }
 
     fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<io::Result<Accepted>> {

@@ -258,6 +258,8 @@ impl QuicEndpoints {
         let begin = self.begin();
         let (lease, is_leaving) = (self.lease.clone(), Rc::clone(&self.is_leaving));
         let serving = self.serving.clone();
+        // A process after this one reads the socket only after this one has released it.
+        let waits = previous.is_some().then(|| serving.subscribe());
         spawn_local(async move {
             let _lease = lease;
             if let Some(previous) = previous
@@ -265,6 +267,7 @@ impl QuicEndpoints {
             {
                 tracing::warn!("cannot wait for the process before: {e}");
             }
+            drop(waits);
             let mut outcome = endpoint.run(admit, begin).await;
             if outcome.is_ok() && is_leaving.get() {
                 // Other endpoints may have connections, and until those have ended no other

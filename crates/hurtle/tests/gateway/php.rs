@@ -47,9 +47,13 @@ fn pages_files_and_the_front_controller() {
     assert!(head.starts_with("HTTP/1.1 301 ") && head.contains("Location: /admin/\n"), "{head}");
     // Regression: 405, and 204 of this server.
     for method in ["POST", "OPTIONS", "DELETE"] {
-        client.send(format!("{method} /admin HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n"));
-        let (head, body) = client.answer();
-        assert!(head.starts_with("HTTP/1.1 200 ") && body == "admin", "{method}: {head}");
+        let fields = "Host: a\r\nContent-Length: 0\r\n\r\n";
+        client.send(format!("{method} /admin?a=b HTTP/1.1\r\n{fields}"));
+        let (head, _) = client.answer();
+        assert!(head.starts_with("HTTP/1.1 308 "), "{method}: {head}");
+        assert!(head.contains("Location: /admin/?a=b\n"), "{method}: {head}");
+        client.send(format!("{method} /admin/?a=b HTTP/1.1\r\n{fields}"));
+        assert_eq!(client.answer().1, "admin", "{method}");
     }
     client.send("POST /style.css HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n");
     assert!(client.answer().0.starts_with("HTTP/1.1 405 "), "a file takes no POST");

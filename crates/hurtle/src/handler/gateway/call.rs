@@ -9,10 +9,11 @@ use hurtle_http::request::Method;
 use hurtle_http::request::framing::BodyLength;
 
 use super::super::client::{Client, Continue};
+use super::super::named_file::named_file;
 use super::super::request::{AuthorizerVariables, RequestContext};
 use super::super::wait::Waits;
-use super::super::{HandlerError, Outcome, http_request, named_file::named_file, request_fields};
-use super::{Authorizer, Gateway, Unauthorized};
+use super::super::{HandlerError, Outcome, http_request, redirect_to_directory, request_fields};
+use super::{Authorizer, Called, Gateway, Unauthorized};
 use crate::answer::Answer;
 
 /// The request data that `cgi::RequestInfo` borrows.
@@ -82,20 +83,26 @@ impl Gateway {
     ) -> Result<Option<Outcome>, HandlerError> {
         let matched = &request.matched;
         let answer = |answer| Ok(Some(Outcome::Answer(answer)));
-        let reads = matches!(request.head.method, Method::Get | Method::Head);
-        // The file handler redirects to the path with a slash, which relative links need.
-        if reads
-            && self.has_files_beside()
-            && matched.rest.is_empty()
-            && !matched.path.ends_with(b"/")
-        {
-            return Ok(None);
-        }
         let (base, rest) = self.split(matched.path, matched.rest);
-        let script = match self.find(rest, reads).await {
-            Ok(None) => return Ok(None),
-            Ok(Some(script)) => script,
-            Err(error) => return Err(HandlerError::Answer(Box::new(error))),
+        // Relative links need the slash at the end of a directory.
+        let is_root = matched.rest.is_empty() && !matched.path.ends_with(b"/");
+        let called = match self.has_files_beside() && is_root {
+            true => Ok(Called::Directory),
+            false => self.find(rest).await,
+        };
+        let script = match called.map_err(|error| HandlerError::Answer(Box::new(error)))? {
+            Called::File => return Ok(None),
+            Called::Directory => match request.head.method {
+                // The file handler redirects it, or refuses it.
+                Method::Get | Method::Head | Method::Other(b"TRACE") => return Ok(None),
+                // The path with the slash may have other gates, so its script does not run here.
+                _ => {
+                    let permanent = StatusCode::PERMANENT_REDIRECT;
+                    let query = request.target.1;
+                    return answer(redirect_to_directory(permanent, query, matched));
+                }
+            },
+            Called::Script(script) => script,
         };
         if request.head.method.as_bytes() == b"TRACE" {
             return Err(HandlerError::Answer(Box::new(Answer::trace_refused())));

@@ -5,9 +5,11 @@ use std::future::poll_fn;
 use bytes::Bytes;
 use hurtle_http::fcgi::{self, CONTENT_BYTES_MAX, Decoder, EndStatus, Event, Role};
 
+use super::super::body_buffer::PIECES_MAX;
 use super::exchange::{GatewayError, Sink, Timer};
 use super::peer::{ApplicationRequest, write};
 use super::stderr_log::StderrLog;
+use crate::rt;
 use crate::transport::{self, Fill, Output, Plain, SendQueue, Transport};
 
 /// Sends a request; `false`: the application closed its side.
@@ -25,8 +27,12 @@ pub(super) async fn send(
     if call.role == Role::Authorizer {
         return write(io, &mut queue, timer).await;
     }
-    let body = &mut call.body;
+    let (body, mut pieces) = (&mut call.body, 0_u64);
     while !body.is_end_stream() {
+        pieces += 1;
+        if pieces.is_multiple_of(PIECES_MAX) {
+            rt::give_way().await;
+        }
         if !write(io, &mut queue, timer).await? {
             return Ok(false);
         }

@@ -6,8 +6,10 @@ use std::future::poll_fn;
 use bytes::Bytes;
 use hurtle_http::uwsgi::{self, ResponseBegin};
 
+use super::super::body_buffer::PIECES_MAX;
 use super::exchange::{GatewayError, Sink, Timer};
 use super::peer::{ApplicationRequest, write};
+use crate::rt;
 use crate::transport::{self, Fill, Output, Plain, SendQueue, Transport};
 
 /// Takes the place of `HTTP/1.1` before a status, as in a response of CGI.
@@ -23,7 +25,12 @@ pub(super) async fn send(
     let mut head = Output::new();
     uwsgi::begin(head.vec(), &call.variables).map_err(GatewayError::Variables)?;
     queue.push(head);
+    let mut pieces = 0_u64;
     while write(io, &mut queue, timer).await? {
+        pieces += 1;
+        if pieces.is_multiple_of(PIECES_MAX) {
+            rt::give_way().await;
+        }
         match call.body.next().await {
             None => return Ok(true),
             Some(Err(_)) => return Err(GatewayError::Abandoned),

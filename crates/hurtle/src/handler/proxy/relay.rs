@@ -29,6 +29,10 @@ use crate::protocol::reading::{Piece, Reading};
 use crate::rt::{self, First};
 use crate::transport::Input;
 
+/// Pieces that are read and written before other connections run: an upstream and a client that are
+/// both fast would let none of them wait.
+const ROUNDS_MAX: usize = 4;
+
 /// The error that ends a body early.
 pub(crate) enum RelayError {
     /// The exchange with the client failed.
@@ -135,13 +139,15 @@ impl UpstreamBody {
             if !is_read && waits.is_late() && !spool.is_writing() {
                 is_late.set(true);
             }
-            loop {
+            for _ in 0..ROUNDS_MAX {
                 is_read = is_read || reading.as_mut().poll(cx).is_ready();
                 let written = writing.as_mut().poll(cx);
                 if written.is_ready() || is_read || !spool.is_due() {
                     return written;
                 }
             }
+            cx.waker().wake_by_ref();
+            Poll::Pending
         })
         .await
     }

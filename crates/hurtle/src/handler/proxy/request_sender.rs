@@ -13,7 +13,7 @@ use hurtle_http::message::upstream_head::UpstreamHead;
 use hurtle_http::request::fields::pairs;
 use hurtle_http::request::{BodyLength, RequestHead};
 
-use super::super::body_buffer::OutgoingBody;
+use super::super::body_buffer::{OutgoingBody, PIECES_MAX};
 use super::handshake::WEBSOCKET_KEY;
 use super::link::Channel;
 use super::wait::Waits;
@@ -21,6 +21,7 @@ use super::web_call::Decoder;
 use crate::body::{Part, RequestBody, WINDOW_BYTES};
 use crate::protocol::h1::RequestWriter;
 use crate::protocol::h2::{RequestStream, Shared};
+use crate::rt;
 use crate::transport::{Output, Transport, UpstreamSocket};
 
 /// Bytes of a body that are kept for another attempt over HTTP/2, where an upstream may refuse a
@@ -271,7 +272,10 @@ impl RequestSender {
         waits: &Waits,
         stall_ms: u64,
     ) -> Result<(), SendError> {
-        loop {
+        for number in 1_u64.. {
+            if number.is_multiple_of(PIECES_MAX) {
+                rt::give_way().await;
+            }
             match channel {
                 Channel::Socket(io) => self.flush(io, waits, stall_ms).await?,
                 Channel::Stream(stream) => self.flush_stream(stream, waits, stall_ms).await?,
@@ -287,6 +291,7 @@ impl RequestSender {
                 Channel::Stream(stream) => self.put(stream, piece)?,
             }
         }
+        Ok(())
     }
 
     /// Sends the queued bytes.

@@ -115,7 +115,7 @@ impl Shared {
     /// Returns whether all responses are sent and acknowledged after the final GOAWAY.
     pub(super) fn is_finished(&self) -> bool {
         let is_over = self.streams.get() == 0 && self.unacknowledged.borrow().is_empty();
-        is_over && self.codec.borrow().is_finished()
+        is_over && self.outboxes.borrow().is_empty() && self.codec.borrow().is_finished()
     }
 
     pub(super) fn stream_begins(&self) {

@@ -280,7 +280,8 @@ impl<F: FrameStream> Protocol for Stream<F> {
         // RFC 9113 section 8.1, RFC 9114 section 4.1: the rest of a request is not needed after the
         // response.
         if self.is_over() {
-            return Poll::Ready(Ok(0));
+            // Its last bytes may still wait for room.
+            return self.frames.poll_flush(cx).map(|_| Ok(0));
         }
         self.frames.poll_read(cx, input, reading)
     }

@@ -168,11 +168,17 @@ impl Endpoint {
         self.task.borrow_mut().clone_from(cx.waker());
         self.poll_blocked(cx)?;
         let now = Instant::now();
+        let mut has_more = true;
         for _ in 0..FORWARDED_MAX {
             let Poll::Ready(Some(datagram)) = self.forwarded.borrow_mut().poll_recv(cx) else {
+                has_more = false;
                 break;
             };
             self.handle(now, datagram, admit, begin);
+        }
+        if has_more {
+            // The inbox wakes this task only after it was found empty.
+            cx.waker().wake_by_ref();
         }
         for _ in 0..RECEIVES_MAX {
             let mut received = Vec::new();
