@@ -110,6 +110,8 @@ struct PendingUpgrade {
     reload_replies: Vec<Reply>,
     /// `true`: names lead to what the sandbox refuses.
     because_of_names: bool,
+    /// `true`: a reload has become this upgrade.
+    is_for_reload: bool,
 }
 
 impl Process<'_> {
@@ -236,6 +238,15 @@ impl Process<'_> {
         }
     }
 
+    /// Begins the upgrade that a reload becomes.
+    fn upgrade_for_reload(&self, replies: Vec<Reply>) -> PendingUpgrade {
+        let pending = self.upgrade(replies, false);
+        if pending.upgrade.is_none() {
+            self.reload.services.registry.count_reload(false);
+        }
+        PendingUpgrade { is_for_reload: true, ..pending }
+    }
+
     /// All that another process gets.
     fn handover(&self, because_of_names: bool) -> io::Result<Handover> {
         let reloader = self.reload.reloader();
@@ -267,6 +278,9 @@ impl Process<'_> {
     ) -> PendingUpgrade {
         let PendingUpgrade { replies, next, reload, reload_replies, because_of_names, .. } =
             pending;
+        if pending.is_for_reload && outcome.is_err() {
+            self.reload.services.registry.count_reload(false);
+        }
         let new = match outcome {
             Ok(new) => new,
             Err(problems) => {
@@ -331,7 +345,7 @@ impl Process<'_> {
     async fn reload(&self, replies: Vec<Reply>) -> PendingUpgrade {
         activation::notify_reloading();
         let outcome = self.reload.run().await;
-        // One that becomes an upgrade has not failed.
+        // One that becomes an upgrade has not failed yet.
         if let Ok(()) | Err(ReloadError::Unconfirmed | ReloadError::Problems(_)) = &outcome {
             self.reload.services.registry.count_reload(outcome.is_ok());
         }
@@ -347,15 +361,15 @@ impl Process<'_> {
             }
             Err(ReloadError::Confined) => {
                 tracing::info!("the sandbox does not permit what the configuration needs");
-                return self.upgrade(replies, false);
+                return self.upgrade_for_reload(replies);
             }
             Err(ReloadError::Restart(keys)) => {
                 tracing::info!("a new process puts {} in force", keys.join(", "));
-                return self.upgrade(replies, false);
+                return self.upgrade_for_reload(replies);
             }
             Err(ReloadError::Privileged(listen)) => {
                 tracing::info!("a new process listens on {listen}, because that needs root");
-                return self.upgrade(replies, false);
+                return self.upgrade_for_reload(replies);
             }
             Err(ReloadError::Unconfirmed) => {
                 let what = "the configuration is in force, but a worker does not respond; it \

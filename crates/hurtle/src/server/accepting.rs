@@ -119,7 +119,7 @@ impl Accepting {
     }
 
     pub(super) async fn close_all(&mut self) {
-        self.quic.close_all();
+        self.quic.close_all(self.shared);
         let all = std::mem::take(&mut self.open);
         self.close(all).await;
     }

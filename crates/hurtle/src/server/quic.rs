@@ -204,6 +204,8 @@ pub(super) struct QuicEndpoints {
     accepts: Option<watch::Receiver<()>>,
     /// `true`: the process ends.
     is_leaving: Rc<Cell<bool>>,
+    /// Present while the process before may read the sockets, for a process after this one.
+    waits: Vec<Rc<Cell<Option<watch::Receiver<()>>>>>,
     handshakes: Handshakes,
     open: Vec<(Listen, Rc<Endpoint>)>,
     has_warned: bool,
@@ -226,6 +228,7 @@ impl QuicEndpoints {
             serving: lease.serving.clone(),
             accepts: Some(lease.serving.subscribe()),
             is_leaving: Rc::default(),
+            waits: Vec::new(),
             lease: Some(lease),
             handshakes,
             open: Vec::new(),
@@ -259,7 +262,8 @@ impl QuicEndpoints {
         let (lease, is_leaving) = (self.lease.clone(), Rc::clone(&self.is_leaving));
         let serving = self.serving.clone();
         // A process after this one reads the socket only after this one has released it.
-        let waits = previous.is_some().then(|| serving.subscribe());
+        let waits = Rc::new(Cell::new(previous.is_some().then(|| serving.subscribe())));
+        self.waits.push(Rc::clone(&waits));
         spawn_local(async move {
             let _lease = lease;
             if let Some(previous) = previous
@@ -267,7 +271,7 @@ impl QuicEndpoints {
             {
                 tracing::warn!("cannot wait for the process before: {e}");
             }
-            drop(waits);
+            drop(waits.take());
             let mut outcome = endpoint.run(admit, begin).await;
             if outcome.is_ok() && is_leaving.get() {
                 // Other endpoints may have connections, and until those have ended no other
@@ -347,9 +351,12 @@ impl QuicEndpoints {
     }
 
     /// Accepts no more connections. The open ones are served to their end, and new ones are
-    /// refused until those of all workers have ended.
-    pub(super) fn close_all(&mut self) {
+    /// refused until those of all workers have ended. `is_shared`: a new process has the sockets.
+    pub(super) fn close_all(&mut self, is_shared: bool) {
         (self.lease, self.accepts) = (None, None);
+        if !is_shared {
+            self.waits.drain(..).for_each(|waits| drop(waits.take()));
+        }
         self.is_leaving.set(true);
         self.open.drain(..).for_each(|(_, endpoint)| endpoint.close());
     }

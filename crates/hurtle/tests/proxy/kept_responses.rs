@@ -92,7 +92,11 @@ fn a_response_without_end_starves_no_other_client() {
         scope.spawn(move || io::copy(&mut reading, &mut io::sink()));
         scope.spawn(|| {
             let many = vec![b'x'; 1 << 20];
-            while !done.load(Ordering::Relaxed) && writing.write_all(&many).is_ok() {}
+            while !done.load(Ordering::Relaxed) {
+                if writing.write_all(&many).is_err() {
+                    break;
+                }
+            }
             let _ = writing.shutdown(Shutdown::Both);
         });
         // Without a turn a read would time out.

@@ -78,10 +78,12 @@ impl Shared {
         self.ended_ms.get()
     }
 
-    /// Returns the time since which the client owes acknowledgements of responses that are over;
-    /// `NEVER`: it owes none.
+    /// Returns the time since which the client owes acknowledgements of responses that are over, or
+    /// room for their last bytes; `NEVER`: it owes none.
     pub(crate) fn owing_ms(&self) -> u64 {
-        if self.unacknowledged.borrow().is_empty() { NEVER } else { self.moved_ms.get() }
+        let owes_room = self.streams.get() == 0 && !self.outboxes.borrow().is_empty();
+        let is_even = self.unacknowledged.borrow().is_empty() && !owes_room;
+        if is_even { NEVER } else { self.moved_ms.get() }
     }
 
     /// Returns the time at which the client opened the first request that has no complete head.
