@@ -10,7 +10,7 @@ use super::suggest::nearest;
 use super::value::Value;
 
 /// Keys that are known elsewhere, and the key of this section that is meant.
-const MISTAKES: [(&str, &str); 1] = [("file", "files")];
+const MISTAKES: [(&str, &str); 2] = [("file", "files"), ("file", "path")];
 
 /// A table whose keys the schema lists.
 #[derive(Debug)]

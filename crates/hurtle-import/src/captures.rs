@@ -5,6 +5,7 @@ use super::modifier::{Modifier, modifier};
 use super::named::EVERY_PATH;
 use super::regex::beginning;
 use super::syntax::Directive;
+use super::variables::{Part, parts};
 use hurtle_config::PathRegex;
 
 /// Ends of a target that hand the query on.
@@ -170,10 +171,11 @@ fn redirect<'d>(
 
 /// `true` if all variables of a target are parts of the path, `$1` to `$9`, and of the origin.
 fn names_parts(target: &str) -> bool {
-    let target = ["$scheme", "$http_host", "$host"]
-        .iter()
-        .fold(target.to_owned(), |target, name| target.replace(name, ""));
-    target.split('$').skip(1).all(|rest| rest.starts_with(|c: char| c.is_ascii_digit() && c != '0'))
+    parts(target).iter().all(|part| match part {
+        Part::Text(text) => !text.contains('$'),
+        Part::Variable("scheme" | "http_host" | "host") => true,
+        Part::Variable(name) => matches!(name.as_bytes(), [b'1'..=b'9']),
+    })
 }
 
 /// A location whose redirect hands the query on, with a rewrite in its place.

@@ -17,6 +17,7 @@ use super::predicate::Predicate;
 use super::report::Report;
 use super::syntax::Directive;
 use super::tuning::needs;
+use super::variables::with_values;
 
 const IF: Kind = Kind::Path(PathKind::If);
 
@@ -141,8 +142,10 @@ impl<'a> Mounts<'a, '_> {
         let Some(file) = file.map(str::trim).filter(|_| is_503) else { return false };
         let root = around.get(|scope| &scope.root).clone();
         let file = match (file.strip_prefix("$document_root"), root) {
-            (Some(name), Some(root)) => format!("{}{name}", root.trim_end_matches('/')),
-            (Some(_), None) => return false,
+            (Some(name), Some(root)) if name.starts_with('/') => {
+                format!("{}{name}", root.trim_end_matches('/'))
+            }
+            (Some(_), _) => return false,
             (None, _) => file.to_owned(),
         };
         let has = |(name, _): &(String, Value)| name == "maintenance";
@@ -192,7 +195,7 @@ impl<'a> Mounts<'a, '_> {
         // The condition says which host it is.
         let mut returns = returns.clone();
         if let (Some(host), Some(text)) = (host, returns.args.last_mut()) {
-            *text = text.replace("$host", &host);
+            *text = with_values(text, |name| (name == "host").then(|| host.clone()));
         }
         let mut keys = Keys::new();
         match own_directory(&returns).filter(|_| is_exact) {

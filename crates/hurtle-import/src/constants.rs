@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use super::modifier::{Modifier, modifier};
 use super::syntax::Directive;
+use super::variables::with_values;
 
 /// Values by names, in lower case.
 type Constants = BTreeMap<String, String>;
@@ -93,7 +94,7 @@ fn one_url(
     let is_plain = |b: u8| b.is_ascii_alphanumeric() || b"/._-".contains(&b);
     let known = constants(d.children(), outer);
     let written = d.children().iter().find(|d| d.name == "proxy_pass")?;
-    let url = with_values(written.arg(0), &known);
+    let url = with_constants(written.arg(0), &known);
     if !written.arg(0).contains('$')
         || url.contains('$')
         || !has_path(&url)
@@ -125,7 +126,7 @@ fn constants(block: &[Directive], outer: &Constants) -> Constants {
     let own = block.iter().filter(|d| d.name == "set").filter_map(|d| Some((name_of(d)?, d)));
     let mut seen = Vec::new();
     for (name, d) in own {
-        let value = with_values(d.arg(1), &known);
+        let value = with_constants(d.arg(1), &known);
         let is_constant = d.args.len() == 2 && !value.contains('$') && !seen.contains(&name);
         match is_constant {
             true => known.insert(name.clone(), value),
@@ -159,7 +160,7 @@ fn directive(d: &Directive, known: &Constants) -> Directive {
         _ => 0,
     };
     for arg in rewritten.args.iter_mut().skip(first) {
-        *arg = with_values(arg, known);
+        *arg = with_constants(arg, known);
     }
     if d.name == "proxy_pass" {
         let url = d.arg(0);
@@ -188,27 +189,8 @@ fn has_path(url: &str) -> bool {
 }
 
 /// Replaces the variables that are known.
-fn with_values(text: &str, known: &Constants) -> String {
-    let mut written = String::new();
-    let mut rest = text;
-    while let Some(at) = rest.find('$') {
-        written.push_str(&rest[..at]);
-        let after = &rest[at + 1..];
-        let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
-        let (name, len) = match after.strip_prefix('{').and_then(|inner| inner.split_once('}')) {
-            Some((name, _)) => (name, name.len() + 2),
-            None => {
-                let end = after.find(|c| !is_name(c)).unwrap_or(after.len());
-                (&after[..end], end)
-            }
-        };
-        match known.get(&name.to_ascii_lowercase()) {
-            Some(value) => written.push_str(value),
-            None => written.push_str(&rest[at..=at + len]),
-        }
-        rest = &after[len..];
-    }
-    written + rest
+fn with_constants(text: &str, known: &Constants) -> String {
+    with_values(text, |name| known.get(&name.to_ascii_lowercase()).cloned())
 }
 
 #[cfg(test)]
@@ -237,6 +219,7 @@ mod tests {
             ("location / { proxy_pass http://x$request_uri; }", "proxy_pass http://x", "the path of the request"),
             ("location / { proxy_pass http://x/y$request_uri; }", "proxy_pass http://x/y$request_uri", "behind another path"),
             ("set $a x; location / { proxy_pass http://$; }", "proxy_pass http://$", "a sign alone"),
+            ("set $a name; location / { proxy_pass http://$host$a; }", "proxy_pass http://${host}name", "behind another variable"),
         ];
         for (block, expected, what) in rows {
             let server = format!("server {{ {block} }}");

@@ -183,6 +183,34 @@ impl<'a> Mounts<'a, '_> {
     }
 }
 
+/// Writes the page in place of missing files as a path beneath the mount of the location `path`,
+/// where hurtle looks it up.
+pub(super) fn beneath(mount: &mut Mount, at: &Directive, path: &str, report: &mut Report) {
+    let page = mount.keys.iter_mut().find(|(key, _)| key == "spa");
+    let Some((_, Value::String(page))) = page else { return };
+    let rest = page.strip_prefix(path.trim_end_matches('/'));
+    match rest.filter(|rest| rest.starts_with('/')).map(str::to_owned) {
+        Some(rest) => *page = rest,
+        None => {
+            let why = format!(
+                "{page} in place of missing files is not beneath {path}, where hurtle looks it up; write a page of \
+                 this location"
+            );
+            report.refuse(at, why);
+        }
+    }
+}
+
+/// Takes the page in place of a missing file, which is a path of the site, from the mount of one
+/// file to its error pages.
+pub(super) fn of_file(mount: &mut Mount, pages: &mut ErrorPages) {
+    let Some(page) = mount.take_text("spa").filter(|page| *page != mount.path) else { return };
+    pages.entry(404).or_insert_with(|| {
+        let own = [("to", Value::from(page)), ("status", Value::from(200))];
+        Value::from(toml::Table::from_iter(own.map(|(key, value)| (key.to_owned(), value))))
+    });
+}
+
 fn is_guard(key: &str) -> bool {
     guard::KEYS.contains(&key)
 }

@@ -4,7 +4,7 @@
 use toml::Value;
 
 use super::block::Block;
-use super::error_pages::{place_of, put_pages};
+use super::error_pages::{of_file, place_of, put_pages};
 use super::kind::{FilesKind, HandlerKind, Kind, PathKind};
 use super::location::mount;
 use super::modifier::Modifier;
@@ -19,7 +19,7 @@ impl<'a> Mounts<'a, '_> {
     /// A page of files: the mount of its directory serves it, if its settings are the same. Else it
     /// has one of its own.
     pub(super) fn page(&mut self, page: Page<'a>, report: &mut Report) {
-        let Page { at, path, block, errors } = page;
+        let Page { at, path, block, mut errors } = page;
         let is_error_page = self.site.errors.values().any(|other| place_of(other) == Some(&path));
         if is_error_page && let Some(d) = block.take(Kind::Path(PathKind::Internal)) {
             report.remark(d, "clients can request this path, too");
@@ -42,6 +42,7 @@ impl<'a> Mounts<'a, '_> {
             let Some(mut wanted) = mount(at, &path, &block, None, self.context, report) else {
                 return;
             };
+            of_file(&mut wanted, &mut errors);
             put_pages(errors, &mut wanted);
             wanted.keys.retain(|(key, _)| key != "index" && key != "listing");
             put(&mut wanted.keys, "try_files", file.unwrap_or_default());
@@ -59,6 +60,7 @@ impl<'a> Mounts<'a, '_> {
         let Some(mut wanted) = mount(at, &path, &block, None, self.context, report) else {
             return;
         };
+        of_file(&mut wanted, &mut errors);
         put_pages(errors, &mut wanted);
         if is_directory {
             self.of_directory(at, &path, &mut wanted, report);

@@ -129,42 +129,4 @@ impl<'a> Mounts<'a, '_> {
         block.finish(Target::Fastcgi, report);
         Some(Mount { path: "/".to_owned(), place: Keys::new(), keys, headers, choice: None })
     }
-
-    /// Takes scripts of other expressions out of the index of directories of files, which would
-    /// send their source.
-    pub(super) fn scripts_of_directories(&mut self, report: &mut Report) {
-        let is_of_scripts = |mount: &Mount, expression: &Expression| {
-            let matches =
-                |(key, value): &(String, toml::Value)| key == "match" && expression.is(value);
-            mount.key("fastcgi").is_some() && mount.place.iter().any(matches)
-        };
-        for (at, expression) in &self.expressions {
-            if !self.site.mounts.iter().any(|mount| is_of_scripts(mount, expression)) {
-                continue;
-            }
-            for mount in self.site.mounts.iter_mut().filter(|mount| mount.key("files").is_some()) {
-                let path = mount.path.trim_end_matches('/').to_owned();
-                let Some((_, toml::Value::Array(index))) =
-                    mount.keys.iter_mut().find(|(key, _)| key == "index")
-                else {
-                    continue;
-                };
-                let page = |name: &toml::Value| {
-                    let name = name.as_str()?;
-                    let own = format!("{path}/{name}");
-                    match expression.is_in(&own) {
-                        true => Some(own),
-                        false => expression.page_beneath(&path, name),
-                    }
-                };
-                let found: Vec<String> = index.iter().filter_map(page).collect();
-                if let Some(page) = found.first() {
-                    index.retain(|name| name.as_str().is_none_or(|name| !name.ends_with(".php")));
-                    let directory = page.rsplit_once('/').map_or("", |(directory, _)| directory);
-                    let text = format!("GET {directory}/ is 404; nginx runs its index {page}");
-                    report.remark(at, &text);
-                }
-            }
-        }
-    }
 }

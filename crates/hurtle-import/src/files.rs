@@ -225,7 +225,8 @@ fn candidates(
             }
             continue;
         }
-        let item = match arg.strip_prefix("$uri") {
+        let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        let item = match arg.strip_prefix("$uri").filter(|rest| !rest.starts_with(is_name)) {
             // Directories are found by the path, too.
             Some("/") => continue,
             Some(rest) => format!("{{path}}{rest}"),

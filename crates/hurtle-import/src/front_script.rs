@@ -154,13 +154,10 @@ pub(super) fn running(own: &Mount, path: &str) -> Option<Mount> {
         Some(Value::Table(known)) => known.clone(),
         _ => Table::new(),
     };
-    for (name, value) in [
-        ("SCRIPT_FILENAME", format!("{root}{path}")),
-        ("SCRIPT_NAME", path.to_owned()),
-        ("DOCUMENT_ROOT", root.to_owned()),
-        ("PATH_INFO", String::new()),
-    ] {
-        params.insert(name.to_owned(), Value::from(value));
+    params.insert("SCRIPT_FILENAME".to_owned(), Value::from(format!("{root}{path}")));
+    // Others may be constants.
+    for (name, value) in [("SCRIPT_NAME", path), ("DOCUMENT_ROOT", root), ("PATH_INFO", "")] {
+        params.entry(name).or_insert_with(|| Value::from(value));
     }
     put(&mut keys, "params", params);
     let headers = own.headers.clone();

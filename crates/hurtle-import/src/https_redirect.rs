@@ -85,7 +85,8 @@ fn is_https_redirect(block: &Block<'_>, server: &Server<'_>) -> bool {
         let host = d.arg(1).strip_prefix("https://").and_then(|to| to.strip_suffix("$request_uri"));
         let is_only = |name: &str| !names.is_empty() && names.iter().all(|own| own == name);
         d.name == "return"
-            && matches!(d.arg(0), "301" | "302" | "307" | "308")
+            // A site with TLS redirects for good.
+            && matches!(d.arg(0), "301" | "308")
             && match host {
                 Some("$host" | "$http_host") => true,
                 Some("$server_name") => is_only(first),

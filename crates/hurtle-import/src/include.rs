@@ -20,13 +20,17 @@ const DEPTH_MAX: usize = 16;
 /// Files that come with nginx on Debian, and what they say that hurtle does not do anyway. Their
 /// text is taken where this machine has no such file.
 const STANDARD: &[(&str, &str)] = &[
-    ("fastcgi.conf", ""),
+    ("fastcgi.conf", "fastcgi_param SCRIPT_FILENAME $document_root$fastcgi_script_name;"),
     ("fastcgi_params", ""),
     // Versions and ciphers of TLS, by certbot.
     ("options-ssl-nginx.conf", ""),
     ("proxy_params", "proxy_set_header Host $http_host;"),
     ("scgi_params", ""),
-    ("snippets/fastcgi-php.conf", "try_files $fastcgi_script_name =404;"),
+    (
+        "snippets/fastcgi-php.conf",
+        "try_files $fastcgi_script_name =404;
+         fastcgi_param SCRIPT_FILENAME $document_root$fastcgi_script_name;",
+    ),
     ("uwsgi_params", ""),
 ];
 

@@ -14,7 +14,7 @@
 //! constants, parts of paths, redirects, locations within locations, names of pages, conditions on
 //! files and exact locations in plainer forms. `predicate`, `subject` and `value_map` have the
 //! conditions of `if` and the maps that they ask; `map_conditions` and `map_value` translate uses
-//! of their values.
+//! of their values. `variables` reads the names of variables in arguments.
 //!
 //! `expressions` has the locations of regular expressions, `nested_scripts` the applications of
 //! PHP within a location, `front_script` the script that answers for missing files, and
@@ -79,6 +79,7 @@ mod rewritten_paths;
 mod rules;
 mod satisfy;
 mod scope;
+mod script_sources;
 mod scripts;
 mod server;
 mod server_keys;
@@ -97,6 +98,7 @@ mod upstream_settings;
 mod url_rewrites;
 mod uwsgi;
 mod value_map;
+mod variables;
 mod www_redirect;
 
 use std::path::Path;
@@ -175,7 +177,8 @@ fn prepared(directives: &[Directive]) -> (Vec<Directive>, Vec<String>) {
     let plain = constants::written_out(&set_chains::as_conditions(&plain));
     let plain = url_rewrites::as_returns(&captures::as_prefixes(&plain, &mut remarks));
     let lifted = named_pages::as_pages(&nested::lifted(&plain));
-    (exact_forms::plain(&missing_files::as_try_files(&lifted)), remarks)
+    let searched = missing_files::as_try_files(&lifted, &mut remarks);
+    (exact_forms::plain(&searched), remarks)
 }
 
 /// Writes a translated configuration, and checks it.

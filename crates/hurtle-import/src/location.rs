@@ -101,7 +101,7 @@ fn plain_mount(
             let pass = block.take(Kind::Handler(HandlerKind::FastcgiPass))?;
             put(&mut keys, "fastcgi", application_pass(pass, context.groups, report)?);
             application_settings(block, |scope| &scope.fastcgi, &mut keys, report);
-            only_script(block, &mut keys, report);
+            only_script(at, path, block, &mut keys, report);
         }
         Target::Uwsgi => uwsgi::mount(block, context.groups, &mut keys, report)?,
         _ => files(at, path, block, try_files, context.named, &mut keys, report)?,

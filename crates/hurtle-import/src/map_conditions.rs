@@ -6,6 +6,7 @@ use super::predicate::words;
 use super::set_chains::has;
 use super::syntax::Directive;
 use super::value_map::{ValueMap, ValueMaps, is_true, value_maps};
+use super::variables::plain;
 
 /// Rewrites the servers of a configuration.
 pub(super) fn as_comparisons(directives: &[Directive]) -> Vec<Directive> {
@@ -36,15 +37,18 @@ fn with_host(block: &[Directive]) -> Vec<Directive> {
     let names: Vec<&str> =
         block.iter().filter(is_it).filter_map(|d| d.arg(1).strip_prefix('$')).collect();
     let others = block.iter().filter(|d| !is_it(d)).cloned();
-    others.map(|d| names.iter().fold(d, |d, name| with_variable(d, name, "$http_host"))).collect()
+    others.map(|d| names.iter().fold(d, |d, name| with_variable(d, name, "http_host"))).collect()
 }
 
 /// Writes a variable in place of another in a directive and in its block.
 fn with_variable(mut d: Directive, name: &str, other: &str) -> Directive {
     for arg in d.args.iter_mut().filter(|arg| arg.contains('$')) {
-        *arg = arg.replace(&format!("${{{name}}}"), other);
+        let braced = format!("${{{name}}}");
+        if arg.contains(&braced) {
+            *arg = plain(&arg.replace(&braced, &format!("${{{other}}}")));
+        }
         if *arg == format!("${name}") {
-            *arg = other.to_owned();
+            *arg = format!("${other}");
         }
     }
     let inner = d.block.take();
@@ -82,7 +86,7 @@ fn compared(d: &Directive, maps: &ValueMaps) -> Option<Vec<Directive>> {
     let is_known = values.iter().all(|value| !value.contains('$'));
     let of_value = |value: &&str| {
         let body = d.children().iter().map(|inner| {
-            let args = inner.args.iter().map(|arg| replaced(arg, name, value, maps)).collect();
+            let args = inner.args.iter().map(|arg| replaced(arg, name, value)).collect();
             Directive { args, ..inner.clone() }
         });
         let args = [format!("({variable}"), "=".to_owned(), format!("{value})")].to_vec();
@@ -106,7 +110,7 @@ mod tests {
         #[rustfmt::skip]
         let rows = [
             ("if ($new) { return 301 $new; }", "if ($new = /b) return 301 /b if ($new = /d) return 301 /d", "each value"),
-            ("if ($new != \"\") { return 301 https://$host${new}x; }", "if ($new = /b) return 301 https://$host/bx if ($new = 0) return 301 https://$host0x if ($new = /d) return 301 https://$host/dx", "a value that is not empty"),
+            ("if ($new != \"\") { return 301 https://$host${new}x; }", "if ($new = /b) return 301 https://$host/bx if ($new = 0) return 301 https://${host}0x if ($new = /d) return 301 https://$host/dx", "a value that is not empty"),
             ("if ($new) { return 301 /x; }", "if ($new) return 301 /x", "no use of the value"),
             ("if ($other) { return 301 $other; }", "if ($other) return 301 $other", "another variable"),
         ];

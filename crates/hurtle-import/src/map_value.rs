@@ -19,6 +19,7 @@ use super::subject::{Subject, one};
 use super::syntax::Directive;
 use super::upstream_settings::template;
 use super::value_map::{ValueMap, ValueMaps};
+use super::variables::with_values;
 
 /// The begin and the end of a mark, which no configuration has.
 const BEGIN: char = '\u{1}';
@@ -87,9 +88,8 @@ fn with_value(text: &str, name: &str, value: &str) -> String {
 }
 
 /// Writes a value in place of a variable.
-pub(super) fn replaced(text: &str, name: &str, value: &str, maps: &ValueMaps) -> String {
-    let marked = with_value(&marked(text, maps), name, value);
-    marked.replace(BEGIN, "${").replace(END, "}")
+pub(super) fn replaced(text: &str, name: &str, value: &str) -> String {
+    with_values(text, |own| (own == name).then(|| value.to_owned()))
 }
 
 /// The handler of a block whose arguments have the variable of a map.
@@ -127,7 +127,7 @@ pub(super) fn mount(
     let maps = &block.scope().value_maps;
     let map = maps.get(&variable)?;
     let mut with = |value: &str, report: &mut Report| {
-        let written = handler(d, &variable, value, maps)?;
+        let written = handler(d, &variable, value)?;
         if is_refused(&written, kind) {
             report.refuse(d, "nginx sends the path of its URL as it is; write one without a path");
             return None;
@@ -144,7 +144,7 @@ pub(super) fn mount(
         made
     };
     let values: Vec<&str> = map.others().into_iter().chain([map.default.as_str()]).collect();
-    let is_empty = |value: &&str| handler(d, &variable, value, maps).is_none();
+    let is_empty = |value: &&str| handler(d, &variable, value).is_none();
     let Some(first) = values.iter().rev().find(|value| !is_empty(value)) else {
         report.refuse(d, "no value of its map is an address");
         return None;
@@ -170,8 +170,8 @@ pub(super) fn mount(
 }
 
 /// The handler with a value of its map; `None`: its URL has no host, and nginx answers 500.
-fn handler(d: &Directive, name: &str, value: &str, maps: &ValueMaps) -> Option<Directive> {
-    let args = d.args.iter().map(|arg| replaced(arg, name, value, maps));
+fn handler(d: &Directive, name: &str, value: &str) -> Option<Directive> {
+    let args = d.args.iter().map(|arg| replaced(arg, name, value));
     let mut written = Directive { args: args.collect(), ..d.clone() };
     if d.name != "return" {
         let url = written.args.first_mut()?;

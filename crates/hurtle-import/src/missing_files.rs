@@ -4,7 +4,9 @@
 use super::files::TWICE;
 use super::modifier::{Modifier, modifier};
 use super::named::EVERY_PATH;
+use super::regex::{has_scripts, script_names};
 use super::syntax::Directive;
+use super::variables::with_values;
 
 /// The name of the location that gets requests without a file.
 const NAME: &str = "missing";
@@ -22,12 +24,12 @@ enum Rest<'d> {
     Proxy(&'d Directive),
 }
 
-/// Rewrites the servers of a configuration.
-pub(super) fn as_try_files(directives: &[Directive]) -> Vec<Directive> {
+/// Rewrites the servers of a configuration, and adds what differs to the remarks.
+pub(super) fn as_try_files(directives: &[Directive], remarks: &mut Vec<String>) -> Vec<Directive> {
     let rewritten = |d: &Directive| {
         let block = d.block.as_ref().map(|block| match d.name.as_str() {
-            "server" => server(block),
-            "http" => as_try_files(block),
+            "server" => server(block, remarks),
+            "http" => as_try_files(block, remarks),
             _ => block.clone(),
         });
         Directive { block, ..d.clone() }
@@ -35,27 +37,13 @@ pub(super) fn as_try_files(directives: &[Directive]) -> Vec<Directive> {
     directives.iter().map(rewritten).collect()
 }
 
-/// Rewrites a server. Its own condition is for all locations, so it becomes that of `/` if there is
-/// no other.
-fn server(children: &[Directive]) -> Vec<Directive> {
+/// Rewrites the directives of a server.
+fn server(children: &[Directive], remarks: &mut Vec<String>) -> Vec<Directive> {
     let mut children = children.to_vec();
     if children.iter().filter_map(location).any(|path| path == NAMED) {
         return children;
     }
-    let paths: Vec<&str> = children.iter().filter_map(location).collect();
-    let is_alone = paths.iter().all(|path| *path == "/");
-    if is_alone
-        && let Some((at, words)) = condition(&children).filter(|(at, _)| is_page(&children[*at]))
-    {
-        let d = try_files(&children[at], &words);
-        children.remove(at);
-        let root = children.iter_mut().find(|d| location(d) == Some("/"));
-        match root.and_then(|root| root.block.as_mut()) {
-            Some(block) if has_try_files(block) => {}
-            Some(block) => block.push(d),
-            None => children.push(d),
-        }
-    }
+    of_server(&mut children, remarks);
     let mut named = None;
     for d in children.iter_mut().filter(|d| location(d).is_some()) {
         let Some(block) = &mut d.block else { continue };
@@ -91,6 +79,151 @@ fn server(children: &[Directive]) -> Vec<Directive> {
     }
     children.extend(named);
     children
+}
+
+/// Writes the condition of a server, which nginx asks before it chooses a location, as that of `/`,
+/// if all other directives allow that. Else it stays, and is refused.
+fn of_server(children: &mut Vec<Directive>, remarks: &mut Vec<String>) {
+    let found = condition(children).filter(|(at, _)| is_page(&children[*at]));
+    let Some((at, words)) = found else { return };
+    let own = try_files(&children[at], &words);
+    let mut differences = Vec::new();
+    for (other, d) in children.iter().enumerate().filter(|(other, _)| *other != at) {
+        match beside(d, other < at, &own) {
+            Beside::Alike => {}
+            Beside::Unlike(text) => differences.push(format!("{}: {text}", d.at)),
+            Beside::Untold => return,
+        }
+    }
+    remarks.append(&mut differences);
+    children.remove(at);
+    let root = children.iter_mut().find(|d| location(d) == Some("/"));
+    match root.and_then(|root| root.block.as_mut()) {
+        // The location searches in this way itself.
+        Some(block) if has_try_files(block) => {}
+        Some(block) => block.push(own),
+        None => children.push(own),
+    }
+}
+
+/// The effect of another directive of a server on its condition.
+enum Beside {
+    /// The condition is the same without it.
+    Alike,
+    /// The difference that a remark names.
+    Unlike(String),
+    /// The condition cannot be that of `/`.
+    Untold,
+}
+
+/// Compares a directive of a server with the `try_files` that its condition would become.
+fn beside(d: &Directive, is_before: bool, own: &Directive) -> Beside {
+    let page = page_of(own);
+    match d.name.as_str() {
+        "rewrite" if is_before && matches!(d.arg(2), "last" | "break") && !is_url(d.arg(1)) => {
+            Beside::Unlike(format!(
+                "a path to which it leads is answered by {page} if there is no such file; nginx does not ask the \
+                 condition on missing files for it"
+            ))
+        }
+        "rewrite" if is_before => Beside::Alike,
+        "rewrite" | "return" | "break" | "try_files" => Beside::Untold,
+        "location" => location_beside(d, own, page),
+        _ => Beside::Alike,
+    }
+}
+
+/// Likewise for a location.
+fn location_beside(d: &Directive, own: &Directive, page: &str) -> Beside {
+    let has_application = d.children().iter().any(|d| d.name == "fastcgi_pass");
+    match modifier(d) {
+        Some((Modifier::Prefix | Modifier::Final, "/")) if has_files_of_server(d, own) => {
+            Beside::Alike
+        }
+        Some((Modifier::Exact, path)) if path == page => Beside::Alike,
+        Some((Modifier::Exact, path))
+            if is_quiet(d) || (has_application && path.ends_with(".php") && !rewrites(d)) =>
+        {
+            Beside::Unlike(format!(
+                "GET {path} may be answered by this location if there is no such file; nginx answers {page} then"
+            ))
+        }
+        Some((Modifier::Regex, text))
+            if has_application && (has_scripts(text) || script_names(text).is_some()) =>
+        {
+            Beside::Unlike(format!(
+                "GET /gone.php of no script may be 404, and GET /x.php/y runs x.php with PATH_INFO; nginx answers {page}"
+            ))
+        }
+        Some((Modifier::Regex, _)) if is_quiet(d) && refuses(d) => Beside::Unlike(format!(
+            "paths of it are refused if there is no such file, too; nginx answers {page} then"
+        )),
+        _ => Beside::Untold,
+    }
+}
+
+/// Directives of a location that neither answer nor lead elsewhere.
+const QUIET: [&str; 13] = [
+    "access_log",
+    "add_header",
+    "allow",
+    "auth_basic",
+    "auth_basic_user_file",
+    "deny",
+    "error_log",
+    "etag",
+    "expires",
+    "internal",
+    "log_not_found",
+    "root",
+    "satisfy",
+];
+
+fn is_quiet(d: &Directive) -> bool {
+    let is_error = |d: &Directive| d.name == "return" && d.arg(0).starts_with('4');
+    let mut children = d.children().iter();
+    children.all(|d| QUIET.contains(&d.name.as_str()) || is_error(d))
+}
+
+/// `true`: every request of a location gets an error.
+fn refuses(d: &Directive) -> bool {
+    let is_refusal = |d: &Directive| d.name == "return" || d.name == "deny" && d.arg(0) == "all";
+    d.children().iter().any(is_refusal)
+}
+
+fn rewrites(d: &Directive) -> bool {
+    d.children().iter().any(|d| matches!(d.name.as_str(), "rewrite" | "return" | "if"))
+}
+
+/// `true`: the location has the files of the server, and searches as `own` does, or not itself.
+fn has_files_of_server(d: &Directive, own: &Directive) -> bool {
+    let is_other = |d: &Directive| match d.name.as_str() {
+        "try_files" => words_of(d) != words_of(own),
+        "alias" | "break" | "if" | "limit_except" | "location" | "return" | "rewrite" | "root"
+        | "stub_status" => true,
+        name => name.ends_with("_pass"),
+    };
+    !d.children().iter().any(is_other)
+}
+
+/// The words of a `try_files`, with one name for the query.
+fn words_of(d: &Directive) -> Vec<String> {
+    let value = |name: &str| match name {
+        "query_string" => Some("$args".to_owned()),
+        "is_args" => Some("?".to_owned()),
+        _ => None,
+    };
+    d.args.iter().map(|arg| with_values(arg, value)).collect()
+}
+
+/// The path at the end of the `try_files` of a condition.
+fn page_of(own: &Directive) -> &str {
+    let last = own.args.last().map_or("", String::as_str);
+    last.split('?').next().unwrap_or_default()
+}
+
+fn is_url(text: &str) -> bool {
+    ["http://", "https://", "$scheme://"].iter().any(|begin| text.starts_with(begin))
 }
 
 /// The path by which a location with the name of this module is known.

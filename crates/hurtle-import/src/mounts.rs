@@ -6,7 +6,7 @@ use std::cell::RefCell;
 use super::block::{Block, Target};
 use super::closed::{behind_rewrite, closed, unreachable};
 use super::condition::Adorned;
-use super::error_pages::{place_of, put_pages};
+use super::error_pages::{beneath, place_of, put_pages};
 use super::expression::Expression;
 use super::files::script_of;
 use super::front_script;
@@ -290,6 +290,7 @@ impl<'a, 'b> Mounts<'a, 'b> {
             return self.add(d, modifier, path, None, mount, report);
         }
         if let Some(mut mount) = mount(d, path, &block, try_files, self.context, report) {
+            beneath(&mut mount, d, path, report);
             let fallback = fallback(d, &block, try_files, self.context.named);
             if let Some(script) = script {
                 self.lead_to_script(script, &mut mount, report);

@@ -63,7 +63,7 @@ impl<'a> Mounts<'a, '_> {
     }
 
     /// The paths of error pages, of the site and of its mounts.
-    fn all_error_pages(&self) -> Vec<&str> {
+    pub(super) fn all_error_pages(&self) -> Vec<&str> {
         let mounts = self.site.mounts.iter();
         let of_mounts = mounts.filter_map(|mount| mount.key("errors")?.as_table()).flatten();
         let pages = self.site.errors.values().chain(of_mounts.map(|(_, page)| page));

@@ -4,6 +4,7 @@ use super::location::Context;
 use super::path::has_variable;
 use super::report::Report;
 use super::syntax::Directive;
+use super::variables::{Part, parts, plain, with_values};
 
 /// The difference of redirects to the path of the request.
 pub(super) const AS_SENT: &str = "A redirect to the path of the request is 404 for GET /a%2Fb, and leads from /./a \
@@ -13,7 +14,7 @@ pub(super) const AS_SENT: &str = "A redirect to the path of the request is 404 f
 pub(super) fn own_path(to: &str) -> Option<&str> {
     let own_origins = ["$scheme://$host", "$scheme://$http_host"];
     let path = own_origins.iter().find_map(|origin| to.strip_prefix(origin)).unwrap_or(to);
-    (path.starts_with('/') && !has_variable(path)).then_some(path)
+    (path.starts_with('/') && !has_variable(path) && !has_brace(path)).then_some(path)
 }
 
 /// The Location of a redirect.
@@ -47,6 +48,10 @@ pub(super) fn destination(
     Some(to)
 }
 
+/// Ends of a Location that are the target of the request.
+const TARGETS: [&str; 4] =
+    ["$uri$is_args$args", "$uri?$args", "$uri?$query_string", "$uri$is_args$query_string"];
+
 /// Writes the variables of a Location as parts of the request.
 fn with_parts(
     d: &Directive,
@@ -54,33 +59,31 @@ fn with_parts(
     context: &Context<'_>,
     report: &mut Report,
 ) -> Option<String> {
-    let text = text.replace("${", "$").replace('}', "");
-    for end in
-        ["$uri$is_args$args", "$uri?$args", "$uri?$query_string", "$uri$is_args$query_string"]
-    {
-        if text.ends_with(end) {
-            report.remark(
-                d,
-                "the path in Location is as the client sent it; nginx writes it decoded: GET /a%20b",
-            );
-        }
+    let text = plain(text);
+    if parts(&text).iter().any(|part| matches!(part, Part::Text(text) if has_brace(text))) {
+        report.refuse(d, "in a redirect of hurtle braces have a part of the request");
+        return None;
     }
-    let mut to = text;
-    if let (Some(name), true) = (context.name, to.contains("$server_name")) {
-        to = to.replace("$server_name", name);
+    let base = TARGETS.iter().find_map(|end| text.strip_suffix(end));
+    if base.is_some() {
+        report.remark(
+            d,
+            "the path in Location is as the client sent it; nginx writes it decoded: GET /a%20b",
+        );
     }
-    let scheme = context.scheme.unwrap_or("{scheme}");
-    for (variable, part) in [
-        ("$uri$is_args$args", "{uri}"),
-        ("$uri$is_args$query_string", "{uri}"),
-        ("$uri?$args", "{uri}"),
-        ("$uri?$query_string", "{uri}"),
-        ("$request_uri", "{uri}"),
-        ("$scheme", scheme),
-        ("$http_host", "{request.host}"),
-        ("$host", "{host}"),
-    ] {
-        to = to.replace(variable, part);
+    let mut to = with_values(base.unwrap_or(&text), |name| {
+        let part = match name {
+            "request_uri" => "{uri}",
+            "scheme" => context.scheme.unwrap_or("{scheme}"),
+            "http_host" => "{request.host}",
+            "host" => "{host}",
+            "server_name" => context.name?,
+            _ => return None,
+        };
+        Some(part.to_owned())
+    });
+    if base.is_some() {
+        to.push_str("{uri}");
     }
     if has_variable(&to) {
         report.refuse(
@@ -98,4 +101,8 @@ fn with_parts(
         );
     }
     Some(to)
+}
+
+fn has_brace(text: &str) -> bool {
+    text.contains(['{', '}'])
 }

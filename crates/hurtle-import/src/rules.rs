@@ -12,6 +12,7 @@ use super::mount::{Keys, put};
 use super::regex;
 use super::report::Report;
 use super::syntax::Directive;
+use super::variables::with_values;
 use hurtle_config::PathRegex;
 
 /// A translated rewrite.
@@ -131,19 +132,25 @@ fn target(text: &str) -> Option<String> {
         None if query.is_empty() => ("", ""),
         None => (query, "&{query}"),
     };
-    let query = query.replace("$args", "{query}").replace("$query_string", "{query}");
+    let query = with_values(query, |name| {
+        matches!(name, "args" | "query_string").then(|| "{query}".to_owned())
+    });
     Some(format!("{path}?{}{appended}", regex::replacement(&query)?))
 }
 
 /// Writes the host and the scheme of the request in a URL.
 fn with_origin(text: &str) -> String {
     let is_url = ["http://", "https://", "$scheme://"].iter().any(|begin| text.starts_with(begin));
-    let parts =
-        [("$http_host", "{request.host}"), ("$host", "{host}"), ("$scheme://", "{scheme}://")];
-    match is_url {
-        true => parts.iter().fold(text.to_owned(), |text, (name, part)| text.replace(name, part)),
-        false => text.to_owned(),
-    }
+    let part = |name: &str| {
+        let part = match name {
+            "http_host" => "{request.host}",
+            "host" => "{host}",
+            "scheme" => "{scheme}",
+            _ => return None,
+        };
+        Some(part.to_owned())
+    };
+    if is_url { with_values(text, part) } else { text.to_owned() }
 }
 
 impl<'a> Rule<'a> {

@@ -145,6 +145,7 @@ pub(super) fn server<'a>(
     }
     mounts.add_within();
     mounts.scripts_of_directories(report);
+    mounts.check_scripts_in_place(at, report);
     mounts.check(report);
     let of_locations = locations.iter().flat_map(|d| d.children());
     let pages = block.all(Kind::Response(ResponseKind::ErrorPage));

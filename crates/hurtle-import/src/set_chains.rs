@@ -2,6 +2,7 @@
 //! anything is translated: `set $m 0; if (-f /m) { set $m 1; } if ($m = 1) { return 503; }`.
 
 use super::syntax::Directive;
+use super::variables::with_values;
 
 /// Most conditions of one variable.
 const CONDITIONS_MAX: usize = 3;
@@ -163,12 +164,12 @@ fn value(name: &str, steps: &[Step<'_>], choice: usize) -> Option<String> {
             }
         };
         if is_set {
-            let braced = format!("${{{}}}", name.trim_start_matches('$'));
-            let text = step.value.replace(&braced, "\0").replace(name, "\0");
+            let bare = name.trim_start_matches('$');
+            let text = with_values(step.value, |own| (own == bare).then(|| value.clone()));
             if text.contains('$') {
                 return None;
             }
-            value = text.replace('\0', &value);
+            value = text;
         }
     }
     Some(value)
@@ -258,6 +259,7 @@ mod tests {
             ("if (-f /m) { set $t 1; } if ($a = b) { set $t 0; } if ($t = 1) { return 503; }", "if (-f /m && $a != b)", "one without the other"),
             ("if (!-f $r) { set $t 1$t; } if (!-d $r) { set $t 2$t; } if ($t = 21) { rewrite ^ /x last; }", "if (!-e $r)", "neither file nor directory"),
             ("set $m $b; if ($m = 1) { return 503; }", "set $m $b if ($m = 1)", "another variable"),
+            ("set $m 0; if ($a = b) { set $m $mx; } if ($m = 1) { return 503; }", "set $m 0 if ($a = b) if ($m = 1)", "a longer name"),
             ("set $m 1; if ($m = 1) { return 503; }", "set $m 1 if ($m = 1)", "always"),
             ("set $m 0; if ($a = b) { set $m 1; } if ($m = 1) { return 503; } location / { add_header X $m; }", "set $m 0 if ($a = b) if ($m = 1)", "another use"),
             ("set $m 0; if ($a = b) { set $m 1; } if ($m ~ 1) { return 503; }", "set $m 0 if ($a = b) if ($m ~ 1)", "an expression"),

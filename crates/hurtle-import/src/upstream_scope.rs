@@ -81,6 +81,8 @@ pub(super) struct UpstreamScope {
     pub(super) params: Setting<BTreeMap<String, String>>,
     /// Fields of requests to an application with variables of nginx, by name.
     pub(super) fields: Setting<BTreeMap<String, String>>,
+    /// The directives of all variables of an application.
+    pub(super) written: Setting<Vec<Directive>>,
 }
 
 impl UpstreamScope {
@@ -96,6 +98,7 @@ impl UpstreamScope {
             hidden: Setting::of(kinds.hide_header),
             params: Setting::of(kinds.param),
             fields: Setting::of(kinds.param),
+            written: Setting::of(kinds.param),
         }
     }
 
@@ -104,6 +107,7 @@ impl UpstreamScope {
         if self.kinds.param.contains(&kind) {
             self.params.edit().clear();
             self.fields.edit().clear();
+            self.written.edit().clear();
         }
         if self.kinds.hide_header.contains(&kind) {
             self.hidden.edit().clear();
@@ -141,13 +145,21 @@ impl UpstreamScope {
 
     fn param(&mut self, d: &Directive, server_name: Option<&str>, report: &mut Report) {
         let (name, value) = (d.arg(0), d.arg(1));
+        self.written.edit().push(d.clone());
         // Those of fastcgi_params and uwsgi_params, which hurtle makes itself.
         let usual = USUAL_PARAMS.iter().find(|(usual, _)| *usual == name);
         let is_host = name == "HTTP_HOST" && matches!(value, "$host" | "$http_host");
         match usual {
             Some((_, values)) if has_variable(value) => self.usual_param(d, values, report),
-            Some(_) if !self.takes_constant(name) => {}
-            None if OWN_PARAMS.contains(&name) && has_variable(value) => {}
+            Some((_, values)) if values.contains(&value) => drop(self.params.edit().remove(name)),
+            Some(_) if value.is_empty() && self.has_own(name) => report.general(format!(
+                "{} {name}: applications get the path of their location, such as /app, and the rest of the path in \
+                 PATH_INFO",
+                d.name
+            )),
+            None if OWN_PARAMS.contains(&name) && has_variable(value) => {
+                self.params.edit().remove(name);
+            }
             // As Debian's fastcgi_params has it.
             None if is_host => report.general(format!(
                 "{} HTTP_HOST: applications get Host as the client sent it, with its port",
@@ -183,16 +195,16 @@ impl UpstreamScope {
                  server_name"
             }
             ("SERVER_NAME", "$http_host") => "the name that the client asked, without the port",
+            ("SERVER_SOFTWARE", value) if !values.contains(&value) => "the name of hurtle",
             _ => return,
         };
         report.general(format!("{} {name}: applications get {difference}", d.name));
     }
 
-    /// Returns whether an application gets this constant, although hurtle has a value of its own.
-    fn takes_constant(&self, name: &str) -> bool {
-        // A script has its own name; an application behind uWSGI may be anywhere.
-        CONSTANT_PARAMS.contains(&name)
-            || (self.kinds.param == UWSGI.param && name == "SCRIPT_NAME")
+    /// Returns whether hurtle has the value of a variable that is empty in nginx: the name of a
+    /// script. An application behind uWSGI may be anywhere.
+    fn has_own(&self, name: &str) -> bool {
+        name == "SCRIPT_NAME" && self.kinds.param != UWSGI.param
     }
 
     /// Translates a field of the request with variables. `false`: it is another parameter.
@@ -244,21 +256,5 @@ const USUAL_PARAMS: &[(&str, &[&str])] = &[
     ("SERVER_PORT", &["$server_port"]),
     ("SERVER_NAME", &["$server_name", "$host", "$http_host"]),
     ("REDIRECT_STATUS", &["200"]),
-    ("HTTP_PROXY", &["\"\""]),
-];
-
-/// Variables of these whose constants applications get, such as those behind another proxy.
-const CONSTANT_PARAMS: &[&str] = &[
-    "QUERY_STRING",
-    "REQUEST_URI",
-    "DOCUMENT_URI",
-    "REQUEST_SCHEME",
-    "UWSGI_SCHEME",
-    "HTTPS",
-    "REMOTE_ADDR",
-    "REMOTE_PORT",
-    "REMOTE_USER",
-    "SERVER_ADDR",
-    "SERVER_PORT",
-    "SERVER_NAME",
+    ("HTTP_PROXY", &["\"\"", ""]),
 ];

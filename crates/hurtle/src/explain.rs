@@ -329,7 +329,10 @@ async fn describe_route(out: &mut String, resolved: &Resolved<'_>) -> Answered {
             if gateway.is_application() {
                 upstreams::describe_buffering(out, gateway.buffering());
             }
-            let found = gateway.scripts().map(|scripts| scripts.find_now(matched.rest));
+            let found = gateway.scripts().map(|scripts| match gateway.is_directory(&matched) {
+                true => Ok(Found::SlashMissing),
+                false => scripts.find_now(matched.rest),
+            });
             line(
                 out,
                 "found",

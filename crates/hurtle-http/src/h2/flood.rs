@@ -10,7 +10,7 @@ const CHATTER: Rate = Rate { burst: 500, per_second: 100 };
 
 /// Streams that the peer opens in vain: it resets them (CVE-2023-44487), as a browser does that
 /// leaves a page, or the server refuses them because of their number or the size of their head.
-const RESETS: Rate = Rate { burst: 200, per_second: 50 };
+pub(super) const RESETS: Rate = Rate { burst: 200, per_second: 50 };
 
 /// Streams that the server resets because of malformed requests or late frames.
 const BREACHES: Rate = Rate { burst: 64, per_second: 5 };

@@ -4,6 +4,7 @@
 use std::collections::VecDeque;
 
 use super::connection::Role;
+use super::flood::RESETS;
 use super::flow::{ReceiveWindow, SendWindow};
 use super::frame::Reason;
 use super::schedule::Turn;
@@ -11,8 +12,8 @@ use crate::semantics::priority::Priority;
 use crate::stream::FieldSection;
 
 /// Number of remembered reset streams, for which frames may be in flight. As many as may be open,
-/// and as may be refused beyond these at once (`flood::RESETS`).
-const RESETS_MAX: usize = 128 + 200;
+/// and as may be refused beyond these at once.
+const RESETS_MAX: usize = 128 + RESETS.burst as usize;
 
 /// Number of remembered ended streams. They only determine the error code of late frames.
 const ENDED_MAX: usize = 8;

@@ -41,7 +41,7 @@ pub(crate) use listings::{ListingRequest, Listings};
 pub(crate) use lookup::{Lookup, LookupRules, Outcome, Target, Try};
 pub(crate) use root::Root;
 pub(crate) use routes::{Routes, UrlDirectory};
-pub(crate) use scripts::{Found, Scripts};
+pub(crate) use scripts::{Found, ScriptTarget, Scripts};
 pub(crate) use sidecars::Sidecars;
 pub(crate) use store::Store;
 pub(crate) use watched::Watched;

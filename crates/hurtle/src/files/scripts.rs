@@ -32,17 +32,21 @@ pub(crate) struct Scripts {
     disk: Disk,
 }
 
+/// The script of a path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ScriptTarget {
+    /// The directory of scripts, as the application gets it; empty: it has no files.
+    pub root: PathBuf,
+    /// The script's file beneath the root; empty: the application has no files.
+    pub file: Vec<u8>,
+    /// The part of the path after the script's name (PATH_INFO): empty, or starting with `/`.
+    pub info: Vec<u8>,
+}
+
 /// Result of finding a script.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Found {
-    Script {
-        /// The root as the application gets it.
-        root: PathBuf,
-        /// Its file, relative to the root.
-        file: Vec<u8>,
-        /// The rest of the path: empty, or starting with `/`.
-        info: Vec<u8>,
-    },
+    Script(ScriptTarget),
     /// The path does not name a script; a file may be served.
     Other,
     /// The path of a directory with an index, without the slash at its end.
@@ -134,10 +138,8 @@ impl Scripts {
         }
         let Ok(separated) = separate_slashes(rest) else { return Ok(Found::Missing) };
         Ok(match (self.find_plain(rest)?, self.find_plain(&separated[1..])?) {
-            (Found::Script { file, .. }, Found::Script { root, file: other, info })
-                if file == other =>
-            {
-                Found::Script { root, file, info }
+            (Found::Script(plain), Found::Script(separated)) if plain.file == separated.file => {
+                Found::Script(separated)
             }
             _ => Found::Missing,
         })
@@ -196,7 +198,7 @@ impl Scripts {
             return Ok(Found::Missing);
         }
         match self.find_front()? {
-            Found::Script { root, file, info } => Ok(Found::Script { root, file, info }),
+            Found::Script(script) => Ok(Found::Script(script)),
             // The path is never served as a file.
             _ => Ok(Found::Missing),
         }
@@ -221,7 +223,7 @@ impl Scripts {
             true => self.rules.root.canonicalize()?,
             false => self.rules.root.to_path_buf(),
         };
-        Ok(Found::Script { root, file, info: info.to_vec() })
+        Ok(Found::Script(ScriptTarget { root, file, info: info.to_vec() }))
     }
 
     fn has_index(&self, rest: &[u8]) -> io::Result<bool> {

@@ -30,7 +30,7 @@ use self::peer::{ApplicationRequest, Peer, Protocol};
 use self::peers::Peers;
 use super::Answering;
 use super::body_buffer::{BodyBuffer, BufferError, OutgoingBody, Taken, note_passed_on};
-use super::request::{AuthorizerVariables, RequestContext};
+use super::request::{AuthorizerVariables, MatchedPath, RequestContext};
 use crate::answer::Answer;
 use crate::body::{Body, RequestBody};
 use crate::config::{
@@ -38,7 +38,7 @@ use crate::config::{
     UpstreamTimeouts, Uwsgi,
 };
 use crate::disk::Disk;
-use crate::files::{Found, Scripts};
+use crate::files::{Found, ScriptTarget, Scripts};
 use crate::observe::BufferedBytes;
 
 pub(crate) use programs::Slots;
@@ -73,26 +73,6 @@ pub(crate) enum Unauthorized {
     Refused(Answer),
     /// This server's response, because the authorizer could not be asked.
     Undecided(Answer),
-}
-
-/// The result of looking for the script of a path.
-enum Called {
-    Script(ScriptTarget),
-    /// A file that is no script, if there is one.
-    File,
-    /// The path of a directory, without the slash at its end.
-    Directory,
-}
-
-/// The script of a path.
-#[derive(Debug)]
-pub(crate) struct ScriptTarget {
-    /// The directory of scripts, as the application gets it; empty: it has no files.
-    pub root: PathBuf,
-    /// The script's file beneath the root; empty: the application has no files.
-    pub file: Vec<u8>,
-    /// The part of the path after the script's name (PATH_INFO).
-    pub info: Vec<u8>,
 }
 
 impl Gateway {
@@ -139,9 +119,11 @@ impl Gateway {
         }
     }
 
-    /// `true` if files beside the scripts are served, so that trailing slashes matter.
-    fn has_files_beside(&self) -> bool {
-        matches!(self.to, Backend::FastCgi(_)) && self.scripts.is_some()
+    /// `true` for the path of the directory of scripts without its slash, if files beside the
+    /// scripts are served: relative links need that slash.
+    pub(crate) fn is_directory(&self, matched: &MatchedPath<'_>) -> bool {
+        let has_files = matches!(self.to, Backend::FastCgi(_)) && self.scripts.is_some();
+        has_files && matched.rest.is_empty() && !matched.path.ends_with(b"/")
     }
 
     /// Returns whether it is an application that bodies are kept for, and not a directory of
@@ -186,27 +168,21 @@ impl Gateway {
         (base.strip_suffix(b"/").unwrap_or(base), rest)
     }
 
-    /// Finds the script of a decoded path beneath the mount.
+    /// Finds the script of a path.
     ///
     /// # Errors
     /// The error response.
-    async fn find(&self, rest: &[u8]) -> Result<Called, Answer> {
+    async fn find(&self, matched: &MatchedPath<'_>, rest: &[u8]) -> Result<Found, Answer> {
+        if self.is_directory(matched) {
+            return Ok(Found::SlashMissing);
+        }
         let Some(scripts) = &self.scripts else {
             let info = separate_slashes(rest);
             let info = info.map_err(|_| Answer::error(StatusCode::NOT_FOUND, None))?;
             let target = ScriptTarget { root: PathBuf::new(), file: Vec::new(), info };
-            return Ok(Called::Script(target));
+            return Ok(Found::Script(target));
         };
-        match scripts.find(rest).await {
-            Ok(Found::Script { root, file, info }) => {
-                Ok(Called::Script(ScriptTarget { root, file, info }))
-            }
-            Ok(Found::Other) => Ok(Called::File),
-            Ok(Found::SlashMissing) => Ok(Called::Directory),
-            Ok(Found::Missing | Found::Outside) => Err(Answer::error(StatusCode::NOT_FOUND, None)),
-            Ok(Found::Denied) => Err(Answer::error(StatusCode::FORBIDDEN, None)),
-            Err(trouble) => Err(trouble.answer(rest)),
-        }
+        scripts.find(rest).await.map_err(|trouble| trouble.answer(rest))
     }
 
     /// Returns the variables of a request with these fields of its client, and with the operator's

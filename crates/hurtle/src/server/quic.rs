@@ -262,8 +262,11 @@ impl QuicEndpoints {
         let (lease, is_leaving) = (self.lease.clone(), Rc::clone(&self.is_leaving));
         let serving = self.serving.clone();
         // A process after this one reads the socket only after this one has released it.
-        let waits = Rc::new(Cell::new(previous.is_some().then(|| serving.subscribe())));
-        self.waits.push(Rc::clone(&waits));
+        let waits = Rc::new(Cell::new(None));
+        if previous.is_some() {
+            waits.set(Some(serving.subscribe()));
+            self.waits.push(Rc::clone(&waits));
+        }
         spawn_local(async move {
             let _lease = lease;
             if let Some(previous) = previous

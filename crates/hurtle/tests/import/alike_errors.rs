@@ -97,6 +97,30 @@ pub(crate) const ROWS: &[Row] = &[
         requests: &["GET /about.html", "GET /gone?a=b", "GET /dir/", "GET /"],
     },
     Row {
+        sentence: "a page in place of missing files of a server, which its location names, too",
+        http: "server { listen 127.0.0.1:{port}; root {root};
+               if (!-e $request_filename) { rewrite ^ /a.txt last; }
+               location / { try_files $uri $uri/ /a.txt; } }",
+        requests: &["GET /about.html", "GET /gone?a=b", "GET /dir/", "GET /"],
+    },
+    Row {
+        sentence: "pages of directories and of a file in place of missing files",
+        http: "server { listen 127.0.0.1:{port}; root {root};
+               location /dir/ { error_page 404 =200 /dir/index.html; }
+               location /alias/ { alias {root}/docs/; error_page 404 =200 /alias/guide.txt; }
+               location = /bare/gone { error_page 404 =200 /a.txt; } }",
+        requests: &[
+            "GET /dir/",
+            "GET /dir/index.html",
+            "GET /dir/gone",
+            "HEAD /dir/gone",
+            "GET /alias/guide.txt",
+            "GET /alias/gone?a=b",
+            "GET /bare/gone",
+            "GET /bare/none",
+        ],
+    },
+    Row {
         sentence: "error pages of an application",
         http: "server { listen 127.0.0.1:{port}; root {root}; proxy_set_header Host $http_host;
                error_page 404 /errors/missing; error_page 403 =200 /errors/closed;

@@ -53,3 +53,18 @@ fn a_redirect_beside_another_port_leads_to_the_default_one() {
     let found = nginx(&parse(text, "nginx.conf").expect("it is valid")).expect("it is translated");
     assert!(without_comments(&found).contains("redirect = \"https://{host}/\""), "{found}");
 }
+
+/// Regression: clients got 308, which they may keep.
+#[test]
+fn a_redirect_for_now_keeps_its_status() {
+    for (status, is_own) in [(301, true), (302, false), (307, false), (308, true)] {
+        let text = format!(
+            "events {{}} http {{ server {{ listen 80; server_name a.example; return {status} https://$host$request_uri; }}
+             server {{ listen 443 ssl; server_name a.example; ssl_certificate /c; ssl_certificate_key /k; root /srv; }} }}"
+        );
+        let found = nginx(&parse(&text, "nginx.conf").expect("it is valid"));
+        let found = without_comments(&found.unwrap_or_else(|e| panic!("{status}: {e:?}")));
+        let redirect = format!("redirect = \"https://{{host}}/\"\nstatus = {status}");
+        assert_eq!(found.contains(&redirect), !is_own, "{status}:\n{found}");
+    }
+}

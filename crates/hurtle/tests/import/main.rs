@@ -38,6 +38,7 @@ mod htaccess_table;
 mod https_redirect;
 mod nginx_behind_scripts;
 mod nginx_generated;
+mod nginx_parameters;
 mod nginx_scripts;
 mod nginx_uwsgi;
 mod partial;
@@ -49,6 +50,7 @@ mod refused_conditions;
 #[path = "../it/support/reserved.rs"]
 #[allow(clippy::unwrap_used)] // shared with tests that allow it
 mod reserved;
+mod script_sources;
 mod servers;
 mod table;
 #[path = "../gateway/uwsgi_server.rs"]

@@ -56,6 +56,38 @@ const ROWS: &[(&str, &str, Requests)] = &[
             ("GET /post/1", "200"),
         ],
     ),
+    // Regression: they were asked without the name of their script, and each answered 404.
+    (
+        "scripts with a password and a limit of requests",
+        "index index.php;
+         location / { try_files $uri $uri/ /index.php?$args; }
+         location = /wp-config.php { auth_basic s; auth_basic_user_file {dir}/ht; {php} }
+         location = /x.php { limit_req zone=one; {php} }
+         location ~ \\.php$ { {php} }",
+        &[
+            ("GET /wp-config.php", "401"),
+            ("GET /wp-config.php Authorization=Basic~YmVydDpzZWNyZXQ=", "200"),
+            ("GET /x.php?a=b", "200"),
+            ("GET /x.php", "429"),
+            ("GET /docs/x.php", "200"),
+            ("GET /post/1", "200"),
+        ],
+    ),
+    (
+        "a script in place of missing files of a server",
+        "index index.php;
+         if (!-e $request_filename) { rewrite ^ /index.php last; }
+         location / { try_files $uri $uri/ /index.php?$args; }
+         location ~ /\\.ht { deny all; }
+         location ~ \\.php$ { {php} }",
+        &[
+            ("GET /post/1", "200"),
+            ("GET /x.php", "200"),
+            ("GET /docs/", "200"),
+            ("GET /.htaccess", "403"),
+            ("GET /gone.php", "404"),
+        ],
+    ),
     (
         "a guard of scripts that does not say so",
         "index index.html;
@@ -113,7 +145,10 @@ impl Both {
         let port = free_port();
         let socket = php.dir.path("fpm.sock").display().to_string();
         let server = server.replace("{php}", PHP).replace("{socket}", &socket);
-        let http = format!("server {{ listen 127.0.0.1:{{port}}; root {{root}}; {server} }}");
+        let http = format!(
+            "limit_req_zone $binary_remote_addr zone=one:1m rate=1r/m;
+             server {{ listen 127.0.0.1:{{port}}; root {{root}}; {server} }}"
+        );
         let file = dir.configure(&http, port, "127.0.0.1:1".parse().expect("an address"));
         let text = import(&file).unwrap_or_else(|problems| panic!("{}", problems.join("\n")));
         let theirs = Nginx::start(nginx, &file, &dir.0, port);

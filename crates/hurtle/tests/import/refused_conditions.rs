@@ -1,4 +1,4 @@
-//! Conditions of nginx that cannot be translated, and some that can.
+//! Conditions, variables and pages of nginx that cannot be translated, and some that can.
 
 /// Inside of `server`, and a part of the message; an empty part: it is translated.
 pub(super) const CONDITIONS: &[(&str, &str)] = &[
@@ -81,4 +81,58 @@ pub(super) const CONDITIONS: &[(&str, &str)] = &[
          location /old/ { rewrite ^/old/(.*)$ /new/$1 last; } location /new/ { }",
         "",
     ),
+    // nginx asks the condition of a server before it chooses a location.
+    (
+        "root /srv; if (!-e $request_filename) { rewrite ^ /x.html last; } location / { try_files $uri =404; }",
+        "cannot translate `if (!-e $request_filename)`",
+    ),
+    (
+        "root /srv; if (!-e $request_filename) { rewrite ^ /x.html last; }
+         location / { try_files $uri $uri/ /x.html; }",
+        "",
+    ),
+    (
+        "root /srv; if (!-e $request_filename) { rewrite ^ /x.php last; }
+         location / { try_files $uri $uri/ /x.php$is_args$query_string; }
+         location = /favicon.ico { access_log off; } location = /x.php { fastcgi_pass unix:/p; }
+         location ~ /\\.ht { deny all; } location ~ \\.php$ { fastcgi_pass unix:/p; }",
+        "",
+    ),
+    (
+        "root /srv; if (!-e $request_filename) { rewrite ^ /x.html last; } location / { }
+         location ~ \\.css$ { expires 1d; }",
+        "cannot translate `if (!-e $request_filename)`",
+    ),
+    (
+        "root /srv; if (!-e $request_filename) { rewrite ^ /x.html last; } location / { }
+         location = /health { return 200 ok; }",
+        "cannot translate `if (!-e $request_filename)`",
+    ),
+    (
+        "root /srv; if (!-e $request_filename) { rewrite ^ /x.html last; } location / { root /other; }",
+        "cannot translate `if (!-e $request_filename)`",
+    ),
+    (
+        "root /srv; if (!-e $request_filename) { rewrite ^ /x.html last; } rewrite ^/old$ /new permanent;",
+        "cannot translate `if (!-e $request_filename)`",
+    ),
+    (
+        "root /srv; rewrite ^/old$ /new permanent; if (!-e $request_filename) { rewrite ^ /x.html last; }",
+        "",
+    ),
+    // The names of variables are longer than those of others.
+    ("return 301 https://$hostname$request_uri;", "of variables it knows $scheme"),
+    ("location ~ ^/a/(.*)$ { return 301 https://$hostname/$1; }", "of variables it knows $scheme"),
+    (
+        "root /srv; server_name a.b; if ($host = a.b) { return 301 https://$hostname/; }",
+        "of variables it knows $scheme",
+    ),
+    ("return 301 https://$server_name_of$request_uri;", "of variables it knows $scheme"),
+    ("return 301 \"https://a.b/{host}\";", "braces have a part of the request"),
+    ("root /srv; rewrite ^/a$ https://$hostname/b;", "of variables it knows $1"),
+    ("root /srv; rewrite ^/a$ /b?c=$args_of;", "of variables it knows $1"),
+    ("root /srv; if (-f $document_root_of/off.html) { return 503; }", "it needs conditions"),
+    // hurtle looks the page up beneath the mount of its location.
+    ("location /a/ { root /srv; error_page 404 =200 /b.html; }", "is not beneath /a/"),
+    ("location /a/ { root /srv; error_page 404 =200 /a/b.html; }", ""),
 ];

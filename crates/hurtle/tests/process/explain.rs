@@ -49,6 +49,21 @@ fn the_mount_behind_files_is_described() {
     assert!(!explain("/a.txt").contains("otherwise"), "a file");
 }
 
+#[test]
+fn directories_of_scripts_without_their_slash_are_redirected() {
+    let dir = Dir::new(&[("app/index.php", "<?php\n"), ("app/sub/index.php", "<?php\n")]);
+    let config = write_config(
+        &dir,
+        "[[site]]\n[[site.mount]]\npath = '/app'\nfastcgi = '127.0.0.1:1'\nroot = '{root}/app'\n",
+    );
+    for path in ["/app", "/app/sub"] {
+        let output = hurtle().args(["explain", path, "--config"]).arg(&config).output().unwrap();
+        let said = String::from_utf8(output.stdout).unwrap();
+        let expected = "found    a directory, requested without its trailing slash: redirected\n";
+        assert!(said.contains(expected), "{path}: {said}");
+    }
+}
+
 /// A request that is explained comes from this machine, whose address is that of the client and of
 /// the peer.
 #[test]

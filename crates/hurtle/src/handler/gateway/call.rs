@@ -13,8 +13,9 @@ use super::super::named_file::named_file;
 use super::super::request::{AuthorizerVariables, RequestContext};
 use super::super::wait::Waits;
 use super::super::{HandlerError, Outcome, http_request, redirect_to_directory, request_fields};
-use super::{Authorizer, Called, Gateway, Unauthorized};
+use super::{Authorizer, Gateway, Unauthorized};
 use crate::answer::Answer;
+use crate::files::Found;
 
 /// The request data that `cgi::RequestInfo` borrows.
 struct RequestFacts {
@@ -84,15 +85,11 @@ impl Gateway {
         let matched = &request.matched;
         let answer = |answer| Ok(Some(Outcome::Answer(answer)));
         let (base, rest) = self.split(matched.path, matched.rest);
-        // Relative links need the slash at the end of a directory.
-        let is_root = matched.rest.is_empty() && !matched.path.ends_with(b"/");
-        let called = match self.has_files_beside() && is_root {
-            true => Ok(Called::Directory),
-            false => self.find(rest).await,
-        };
-        let script = match called.map_err(|error| HandlerError::Answer(Box::new(error)))? {
-            Called::File => return Ok(None),
-            Called::Directory => match request.head.method {
+        let found = self.find(matched, rest).await;
+        let error = |status| Err(HandlerError::Answer(Box::new(Answer::error(status, None))));
+        let script = match found.map_err(|error| HandlerError::Answer(Box::new(error)))? {
+            Found::Other => return Ok(None),
+            Found::SlashMissing => match request.head.method {
                 // The file handler redirects it, or refuses it.
                 Method::Get | Method::Head | Method::Other(b"TRACE") => return Ok(None),
                 // The path with the slash may have other gates, so its script does not run here.
@@ -102,7 +99,9 @@ impl Gateway {
                     return answer(redirect_to_directory(permanent, query, matched));
                 }
             },
-            Called::Script(script) => script,
+            Found::Missing | Found::Outside => return error(StatusCode::NOT_FOUND),
+            Found::Denied => return error(StatusCode::FORBIDDEN),
+            Found::Script(script) => script,
         };
         if request.head.method.as_bytes() == b"TRACE" {
             return Err(HandlerError::Answer(Box::new(Answer::trace_refused())));
