@@ -47,7 +47,8 @@ fn compare_says_by_its_exit_code_what_it_found() {
     let rows: [(&[&str], i32, &str); 6] = [
         (&[&base, &same], 0, "fine at a tolerance of 5.0 %"),
         (&[&base, &slow], 1, "regressed at a tolerance of 5.0 %"),
-        (&[&base, &rough], 3, "not shown: it may be as much as 5 % worse"),
+        // Regression: 5.3 % were 5 %, which the tolerance allows.
+        (&[&base, &rough], 3, "not shown: it may be as much as 5.3 % worse"),
         (&[&base, "/nosuch"], 2, "/nosuch"),
         (&["nginx", "ngnix", "--in", &base], 2, "no contender \"ngnix\"; it has floor, nginx"),
         (&["floor", "nginx", "--in", &base], 1, "regressed"),

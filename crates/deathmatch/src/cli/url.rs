@@ -32,7 +32,8 @@ pub struct UrlArgs {
     /// them (TOML, or the pages of a browser's archive, HAR). -c are visitors at once, -r visits a
     /// second; the figures count steps.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["urls", "targets", "har", "weights",
-        "method", "body", "grpc", "streams", "disable_keepalive", "unix_socket"])]
+        "method", "body", "grpc", "streams", "disable_keepalive", "unix_socket",
+        "latency_correction"])]
     pub scenario: Option<PathBuf>,
     /// Proportion of each of several requests, in their order, such as 8,1,1 [default: all alike].
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
@@ -77,7 +78,8 @@ pub struct UrlArgs {
     #[arg(long, requires = "multiplexed", value_name = "NUMBER", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     pub streams: u32,
     /// In a closed loop, also show the response times with the requests that a stall kept from
-    /// being sent: one for each median response time of the stall.
+    /// being sent: one for each median response time of the stall. Not for visitors (--scenario),
+    /// who pause between their steps.
     #[arg(long)]
     pub latency_correction: bool,
     /// Accept any certificate.

@@ -222,14 +222,14 @@ pub(super) fn table(out: &mut impl Write, duel: &Duel, plan: &Plan) -> io::Resul
     };
     writeln!(out, "{}: {} cycles in {:.0} s; {end}", duel.work, duel.cycles, duel.seconds)?;
     if duel.disturbed > 0.0 {
-        let percent = duel.disturbed * 100.0;
-        writeln!(out, "  other programs ran beside {percent:.0} % of the slices")?;
+        let share = whole_percent(duel.disturbed);
+        writeln!(out, "  other programs ran beside {share} of the slices")?;
     }
     if duel.shared_core > 0.0 {
-        let percent = duel.shared_core * 100.0;
+        let share = whole_percent(duel.shared_core);
         writeln!(
             out,
-            "  another hardware thread of the server's core was busy beside {percent:.0} % of the slices, \
+            "  another hardware thread of the server's core was busy beside {share} of the slices, \
              which are left out"
         )?;
     }
@@ -261,6 +261,14 @@ pub(super) fn table(out: &mut impl Write, duel: &Duel, plan: &Plan) -> io::Resul
         )?;
     }
     writeln!(out)
+}
+
+/// A share in whole per cent, but near none and near all with the digits that it has.
+fn whole_percent(share: f64) -> String {
+    match share {
+        _ if (0.01..=0.99).contains(&share) => format!("{:.0} %", share * 100.0),
+        _ => percent(share),
+    }
 }
 
 fn row(out: &mut impl Write, name: &str, its: &Standing) -> io::Result<()> {
@@ -321,16 +329,8 @@ fn self_test(
             for its in duel.contenders.values().filter(|its| its.cpu.is_some()) {
                 cpu.add(its.cpu.as_ref());
                 replies.add(its.replies.as_ref());
-                let line = format!(
-                    "{number}: {}, {} cycles: CPU {:.2} us, {}; replies {}",
-                    duel.work,
-                    duel.cycles,
-                    its.cpu_us.unwrap_or_default(),
-                    ratio(its.cpu.as_ref()),
-                    ratio(its.replies.as_ref())
-                );
                 if !args.json {
-                    writeln!(stdout, "{line}")?;
+                    writeln!(stdout, "{number}: {}", beside_itself(&duel, its))?;
                 }
             }
             runs.push(duel);
@@ -341,7 +341,7 @@ fn self_test(
         writeln!(stdout, "{}", serde_json::to_string_pretty(&all)?)?;
     } else {
         writeln!(stdout, "processor time: {}", cpu.shown())?;
-        writeln!(stdout, "replies a second: {}", replies.shown())?;
+        writeln!(stdout, "replies a second: {}", shown_replies(&replies, &runs))?;
         if failed > 0 {
             writeln!(stdout, "{failed} of {times} runs have failed")?;
         }
@@ -349,6 +349,23 @@ fn self_test(
     let has_interval = !cpu.halves.is_empty() || !replies.halves.is_empty();
     let is_whole = failed == 0 && has_interval;
     Ok(if is_whole { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// A contender beside itself in one run.
+fn beside_itself(duel: &Duel, its: &Standing) -> String {
+    let cpu_us = its.cpu_us.unwrap_or_default();
+    let (work, cycles, cpu) = (&duel.work, duel.cycles, ratio(its.cpu.as_ref()));
+    // At a fixed rate there is none.
+    let replies = its.replies.as_ref().map(|its| format!("; replies {}", ratio(Some(its))));
+    format!("{work}, {cycles} cycles: CPU {cpu_us:.2} us, {cpu}{}", replies.unwrap_or_default())
+}
+
+/// The replies a second of all runs, if they are compared.
+fn shown_replies(replies: &Tried, runs: &[Duel]) -> String {
+    match !runs.is_empty() && runs.iter().all(|duel| !duel.is_closed) {
+        true => "not compared, since the rate is fixed".to_owned(),
+        false => replies.shown(),
+    }
 }
 
 /// Ratios of a contender to itself.
@@ -370,21 +387,23 @@ impl Tried {
 
     fn shown(&self) -> String {
         let at = |share: f64| {
-            let at = (self.halves.len() as f64 * share) as usize;
-            self.halves.get(at).map_or(f64::NAN, |half| half * 100.0)
+            let half = self.halves.get((self.halves.len() as f64 * share) as usize)?;
+            Some(half * 100.0)
         };
+        let Some((median, high)) = at(0.5).zip(at(0.9)) else { return "no interval".to_owned() };
         format!(
-            "{} of {} intervals contain 1; half width in per cent: median {:.2}, 90th percentile {:.2}",
+            "{} of {} intervals contain 1; half width in per cent: median {median:.2}, 90th percentile \
+             {high:.2}",
             self.contain,
-            self.halves.len(),
-            at(0.5),
-            at(0.9)
+            self.halves.len()
         )
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use deathmatch::stats::{Interval, Rounds};
+
     use super::*;
 
     #[test]
@@ -410,5 +429,51 @@ mod tests {
             number_repeated(&mut all);
             assert_eq!(second(&all).as_deref(), expected, "{names:?}");
         }
+    }
+
+    /// Regression: one slice of 300 beside other programs was 0 % of them.
+    #[test]
+    fn a_share_of_the_slices_is_neither_none_nor_all_unless_it_is() {
+        let plan = Plan::of_works(&[WORK.to_owned()], &["nginx".to_owned()]).unwrap();
+        for (share, shown) in [
+            (1.0 / 300.0, "beside 0.333 % of the slices"),
+            (0.25, "beside 25 % of the slices"),
+            (299.0 / 300.0, "beside 99.667 % of the slices"),
+            (1.0, "beside 100 % of the slices"),
+        ] {
+            let duel = Duel { disturbed: share, shared_core: share, ..Duel::default() };
+            let mut out = Vec::new();
+            table(&mut out, &duel, &plan).unwrap();
+            let text = String::from_utf8(out).unwrap();
+            assert_eq!(text.matches(shown).count(), 2, "{share}: {text}");
+        }
+    }
+
+    /// Regression: at a fixed rate, which has no ratio of replies, a self-test printed `replies`
+    /// without a figure, and NaN.
+    #[test]
+    fn a_self_test_prints_no_figures_that_it_does_not_have() {
+        let ratio = |median: f64| Ratio {
+            median,
+            interval: Some(Interval { low: 0.98, high: 1.02, confidence: 0.95 }),
+            bootstrap: (0.98, 1.02),
+            rounds: Rounds::new(),
+        };
+        for (is_closed, line, all) in [
+            (false, "10k, 12 cycles: CPU 8.00 us, 1.000 [0.980, 1.020]", "not compared, since"),
+            (true, "1.000 [0.980, 1.020]; replies 1.001 [0.980, 1.020]", "1 of 1 intervals"),
+        ] {
+            let duel = Duel { work: "10k".into(), is_closed, cycles: 12, ..Duel::default() };
+            let replies = is_closed.then(|| ratio(1.001));
+            let (cpu_us, cpu) = (Some(8.0), Some(ratio(1.0)));
+            let its = Standing { cpu_us, cpu, replies, ..Standing::default() };
+            let shown = beside_itself(&duel, &its);
+            assert!(shown.ends_with(line), "{shown}");
+            let mut tried = Tried::default();
+            tried.add(its.replies.as_ref());
+            let shown = shown_replies(&tried, &[duel]);
+            assert!(shown.starts_with(all) && !shown.contains("NaN"), "{shown}");
+        }
+        assert_eq!(shown_replies(&Tried::default(), &[]), "no interval");
     }
 }

@@ -60,7 +60,8 @@ pub(crate) fn load(args: &LoadArgs) -> io::Result<ExitCode> {
     let figures = Figures::of(described.clone(), &load, &progress);
     let moments = Moments { start_intended_unix_s: start, started_unix_s: started };
     let options = options(&args.load, &job, &described);
-    let written = write(&args.out, &Generated::of(options, &figures, moments, Clock::ask(step_s)));
+    let generated = Generated::of(options, &figures, &progress.bins, moments, Clock::ask(step_s));
+    let written = write(&args.out, &generated);
     let is_interrupted = described.is_interrupted;
     let reported = match is_stdout {
         true => args.load.outcomes.write(&figures.url, &figures.checks),

@@ -4,7 +4,7 @@
 
 use super::row::{Figure, Outcome, Row};
 use crate::sample::Sample;
-use crate::stats::{Rounds, Saturation, saturation};
+use crate::stats::{Rounds, Saturation, percent, saturation};
 
 /// The search's last step, as a factor; rates are rounded.
 const STEP: f64 = 1.26;
@@ -38,12 +38,13 @@ pub(super) fn row(
     row.ratio = (before.low > 0.0).then(|| after.low / before.low);
     let worst = after.high.unwrap_or(f64::INFINITY);
     let best = before.high.unwrap_or(f64::INFINITY);
-    let tolerated = (1.0 + tolerance).max(STEP);
+    let is_near = |factor: f64| best <= after.low * factor && after.low <= best * factor;
     (row.outcome, row.why) = match () {
         () if worst < before.low / (1.0 + tolerance) => (Outcome::Regressed, String::new()),
         () if after.low > best * (1.0 + tolerance) => (Outcome::Improved, String::new()),
-        () if after.low * tolerated >= best => {
-            (Outcome::Fine, "within one step of the search (25 %)".to_owned())
+        () if is_near(STEP) => (Outcome::Fine, "within one step of the search (25 %)".to_owned()),
+        () if is_near(1.0 + tolerance) => {
+            (Outcome::Fine, format!("within the tolerance ({})", percent(tolerance)))
         }
         () => (Outcome::NotShown, "the brackets leave it open".to_owned()),
     };
@@ -73,5 +74,24 @@ mod tests {
         }
         let open = bracket(20e3, None);
         assert_eq!(row(open, before).outcome, Outcome::NotShown, "it was open");
+    }
+
+    /// Regression: with a wide tolerance, limits two steps apart were said to be within one.
+    #[test]
+    fn the_reason_names_the_step_or_the_tolerance() {
+        let bracket = |low: f64| Saturation { low, high: Some(low * 1.25), load_limited: false };
+        let (step, tolerance) = ("within one step of the search (25 %)", "within the tolerance");
+        for (low, allowed, outcome, why) in [
+            (20e3, 0.05, Outcome::Fine, step.to_owned()),
+            (20e3, 0.5, Outcome::Fine, step.to_owned()),
+            (18e3, 0.05, Outcome::NotShown, "the brackets leave it open".to_owned()),
+            (18e3, 0.5, Outcome::Fine, format!("{tolerance} (50 %)")),
+            (36e3, 0.5, Outcome::Fine, format!("{tolerance} (50 %)")),
+            (36e3, 0.4, Outcome::Improved, String::new()),
+            (14e3, 0.5, Outcome::NotShown, "the brackets leave it open".to_owned()),
+        ] {
+            let row = row("10k", "nginx", bracket(20e3), bracket(low), 0.01, allowed);
+            assert_eq!((row.outcome, row.why), (outcome, why), "{low} and {allowed}");
+        }
     }
 }

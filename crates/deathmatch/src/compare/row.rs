@@ -11,6 +11,9 @@ use crate::stats::{Better, Interval, Kind, cpu_us_per_reply, replies_per_second}
 /// The quotient of the medians may lie outside the ratio's interval by this share.
 const APART_MAX: f64 = 0.02;
 
+/// Decimal places of a share in per cent, at most.
+const PLACES_MAX: usize = 9;
+
 /// A contender at one piece of work, before and after.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Row {
@@ -195,11 +198,20 @@ impl Row {
                 (Outcome::NotShown, why)
             }
             () => {
-                let percent = 100.0 * (most - 1.0);
-                (Outcome::NotShown, format!("it may be as much as {percent:.0} % worse"))
+                let percent = percent_above(most - 1.0, tolerance);
+                (Outcome::NotShown, format!("it may be as much as {percent} % worse"))
             }
         };
     }
+}
+
+/// The share in per cent, with as many decimal places as show it above the tolerance.
+fn percent_above(share: f64, tolerance: f64) -> String {
+    let shown = |places: usize| format!("{:.places$}", 100.0 * share);
+    // The product may be a little less than the number that the user has written.
+    let limit = 100.0 * tolerance + 1e-9;
+    let is_above = |text: &String| text.parse::<f64>().is_ok_and(|percent| percent > limit);
+    (0..=PLACES_MAX).map(shown).find(is_above).unwrap_or_else(|| shown(0))
 }
 
 /// Adjusts the p of all rows for their number, then decides those that are open. Rows by processor
@@ -255,5 +267,24 @@ impl fmt::Display for Outcome {
             Outcome::Regressed => "regressed",
             Outcome::NotShown => "not shown",
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_share_above_the_tolerance_is_shown_above_it() {
+        for (share, tolerance, shown) in [
+            (0.0526, 0.05, "5.3"),
+            (0.0501, 0.05, "5.01"),
+            (0.07, 0.05, "7"),
+            (0.292, 0.29, "29.2"),
+            (0.004, 0.0, "0.4"),
+            (f64::INFINITY, 0.05, "inf"),
+        ] {
+            assert_eq!(percent_above(share, tolerance), shown, "{share} and {tolerance}");
+        }
     }
 }

@@ -10,7 +10,11 @@ use std::str::FromStr;
 use maud::{Markup, PreEscaped, html};
 use serde::Serialize;
 
-use super::{Figures, Latency, amount, milliseconds};
+use super::text::{finer_amount, finer_milliseconds};
+use super::{Figures, Latency, amount};
+
+/// Decimal places that a figure may have beyond those it is usually shown with.
+const PLACES_MORE_MAX: usize = 9;
 
 /// A condition such as `p99 > 20ms`: if it holds, the load has failed.
 #[derive(Clone, Debug)]
@@ -99,14 +103,19 @@ impl Figure {
     /// A limit in its unit.
     fn limit(self, text: &str) -> Result<f64, String> {
         let number = |text: &str| text.trim().parse::<f64>().ok().filter(|n| n.is_finite());
-        let of_unit = |units: &[(&str, f64)]| {
-            units.iter().find_map(|(unit, factor)| Some(number(text.strip_suffix(unit)?)? * factor))
+        // A product may differ from the number that is written: 0.7 * 0.01 is less than 0.007.
+        let scaled = |text: &str, power: i32| {
+            let written = number(&format!("{}e{power}", text.trim()));
+            written.or_else(|| Some(number(text)? * 10_f64.powi(power)))
+        };
+        let of_unit = |units: &[(&str, i32)]| {
+            units.iter().find_map(|(unit, power)| scaled(text.strip_suffix(unit)?, *power))
         };
         match self {
             // "ms" and "us" end with "s" too.
-            Figure::Time(_) => of_unit(&[("ms", 1.0), ("us", 1e-3), ("µs", 1e-3), ("s", 1e3)])
+            Figure::Time(_) => of_unit(&[("ms", 0), ("us", -3), ("µs", -3), ("s", 3)])
                 .ok_or_else(|| format!("{text:?} is no time: write one such as 20ms or 1.5s")),
-            Figure::ErrorRate => of_unit(&[("%", 0.01)])
+            Figure::ErrorRate => of_unit(&[("%", -2)])
                 .or_else(|| number(text))
                 .ok_or_else(|| format!("{text:?} is no share: write one such as 0.1%")),
             Figure::Errors | Figure::Rate => {
@@ -124,12 +133,26 @@ impl Figure {
         }
     }
 
-    fn shown(self, value: f64) -> String {
+    /// The value with as many decimal places as show it on its side of the limit.
+    fn shown(self, value: f64, limit: f64) -> String {
+        let is_on_its_side = |text: &String| {
+            let read = self.limit(text.replace(',', "").trim_end_matches("/s"));
+            read.is_ok_and(|read| read.partial_cmp(&limit) == value.partial_cmp(&limit))
+        };
+        let shown = (0..=PLACES_MORE_MAX).map(|more| self.finer(value, more)).find(is_on_its_side);
+        shown.unwrap_or_else(|| self.finer(value, 0))
+    }
+
+    /// The value with so many decimal places more than usual.
+    fn finer(self, value: f64, more: usize) -> String {
         match self {
-            Figure::Time(_) => milliseconds(value),
-            Figure::ErrorRate => format!("{} %", (value * 1e5).round() / 1e3),
-            Figure::Errors => amount(value),
-            Figure::Rate => format!("{}/s", amount(value)),
+            Figure::Time(_) => finer_milliseconds(value, more),
+            Figure::ErrorRate => {
+                let scale = 10_f64.powi(3 + more as i32);
+                format!("{} %", (value * 1e2 * scale).round() / scale)
+            }
+            Figure::Errors => finer_amount(value, more),
+            Figure::Rate => format!("{}/s", finer_amount(value, more)),
         }
     }
 
@@ -142,6 +165,7 @@ impl Condition {
     /// The outcome. A figure that is not known fails.
     fn check(&self, figures: &Figures) -> Check {
         let value = self.figure.value(figures);
+        let shown = |value| self.figure.shown(value, self.limit);
         let holds = |value: f64| match self.relation {
             Relation::Above => value > self.limit,
             Relation::AtLeast => value >= self.limit,
@@ -152,7 +176,7 @@ impl Condition {
             name: format!("fails if {}", self.text),
             is_asked: true,
             is_passed: value.is_some_and(|value| !holds(value)),
-            found: value.map_or_else(|| "not known".to_owned(), |value| self.figure.shown(value)),
+            found: value.map_or_else(|| "not known".to_owned(), shown),
         }
     }
 }
@@ -264,6 +288,46 @@ mod tests {
         ] {
             let error = text.parse::<Condition>().unwrap_err();
             assert!(error.contains(why), "{text}: {error}");
+        }
+    }
+
+    /// Regression: `rate < 1000` failed at `1,000/s`, which was 999.6.
+    #[test]
+    fn the_value_that_is_shown_is_on_its_side_of_the_limit() {
+        let of = |p99_ms: f64, failed: u64, responses_per_s: f64| Figures {
+            requests: 100_000,
+            responses: 100_000 - failed,
+            responses_per_s,
+            failed,
+            latency: Some(Latency { p99_ms, ..Latency::default() }),
+            ..Figures::default()
+        };
+        let figures = of(20.04, 1_700, 999.6);
+        let others = of(1_000.2, 700, 1_234_567.04);
+        let least = of(0.0124, 0, 12.04);
+        for (figures, text, is_passed, found) in [
+            (&figures, "rate < 1000", false, "999.6/s"),
+            (&figures, "rate < 999.6", true, "999.6/s"),
+            (&figures, "rate < 900", true, "1,000/s"),
+            (&figures, "p99 > 20ms", false, "20.04 ms"),
+            (&figures, "p99 > 20.04ms", true, "20.04 ms"),
+            (&figures, "p99 > 10ms", false, "20.0 ms"),
+            (&figures, "error_rate > 1.7%", true, "1.7 %"),
+            (&figures, "error_rate > 1.6999999%", false, "1.7 %"),
+            (&figures, "errors > 1699", false, "1,700"),
+            (&others, "p99 > 1s", false, "1.0002 s"),
+            (&others, "rate > 1234567", false, "1,234,567.04/s"),
+            // Regression: 7 of 1,000 were more than 0.7 %.
+            (&others, "error_rate > 0.7%", true, "0.7 %"),
+            (&others, "error_rate >= 0.7%", false, "0.7 %"),
+            (&least, "p99 > 12us", false, "12.4 us"),
+            (&least, "p99 > 1.3e1us", true, "12 us"),
+            (&least, "rate <= 12", true, "12.04/s"),
+            (&least, "error_rate > 0", true, "0 %"),
+        ] {
+            let condition: Condition = text.parse().unwrap();
+            let check = condition.check(figures);
+            assert_eq!((check.is_passed, check.found.as_str()), (is_passed, found), "{text}");
         }
     }
 

@@ -16,7 +16,7 @@ use serde::Serialize;
 
 use carried::{carried, has_waited};
 pub use checks::{Check, Condition, append_summary, checks, write_junit};
-pub use text::{amount, bars, counted, kinds, milliseconds, percentiles};
+pub use text::{amount, bars, counted, kinds, milliseconds, pace, percentiles};
 
 use crate::histogram::Times;
 use crate::load::{Apart, Bin, InTime, Progress, Status};
@@ -270,7 +270,7 @@ impl Figures {
             generator: Generator::of(load, offering_s),
             checks: Vec::new(),
             warnings: Vec::new(),
-            course: progress.bins.iter().map(Part::of).collect(),
+            course: progress.course().iter().map(Part::of).collect(),
         };
         let fault = progress.fault.as_ref().map(|why| format!("The load ended early: {why}."));
         figures.warnings = fault.into_iter().chain(figures.warn(load)).collect();
@@ -514,7 +514,7 @@ impl Generator {
 }
 
 impl Part {
-    fn of(bin: &Bin) -> Part {
+    pub(crate) fn of(bin: &Bin) -> Part {
         let latency = Latency::of(&bin.response);
         let ms = |of: fn(&Latency) -> f64| latency.as_ref().map(of);
         Part {

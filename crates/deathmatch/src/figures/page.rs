@@ -85,7 +85,7 @@ fn content(its: &Figures, title: &str) -> Markup {
             (times(&its.course))
             (course_table(&its.course, counted))
         } @else {
-            p { "The load was over within a second." }
+            p { "A load of " (format!("{:.1} s", its.seconds)) " has no course." }
         }
         h2 { "Responses" }
         (outcomes(its))

@@ -13,10 +13,15 @@ const BAR: usize = 30;
 
 /// A number with thin separators between thousands, and digits that matter.
 pub fn amount(value: f64) -> String {
+    finer_amount(value, 0)
+}
+
+/// As `amount`, with so many decimal places more.
+pub(super) fn finer_amount(value: f64, more: usize) -> String {
     let places = match value.abs() {
-        v if v >= 100.0 || v == v.trunc() => 0,
-        v if v >= 10.0 => 1,
-        _ => 2,
+        v if v >= 100.0 || v == v.trunc() => more,
+        v if v >= 10.0 => more + 1,
+        _ => more + 2,
     };
     let text = format!("{value:.places$}");
     let (whole, rest) = text.split_at(text.find('.').unwrap_or(text.len()));
@@ -32,14 +37,20 @@ pub fn amount(value: f64) -> String {
 
 /// A time in the unit that suits it.
 pub fn milliseconds(ms: f64) -> String {
-    match ms {
-        _ if ms >= 10_000.0 => format!("{:.1} s", ms / 1e3),
-        _ if ms >= 1_000.0 => format!("{:.2} s", ms / 1e3),
-        _ if ms >= 100.0 => format!("{ms:.0} ms"),
-        _ if ms >= 10.0 => format!("{ms:.1} ms"),
-        _ if ms >= 1.0 => format!("{ms:.2} ms"),
-        _ => format!("{:.0} us", ms * 1e3),
-    }
+    finer_milliseconds(ms, 0)
+}
+
+/// As `milliseconds`, with so many decimal places more.
+pub(super) fn finer_milliseconds(ms: f64, more: usize) -> String {
+    let (number, places, unit) = match ms {
+        _ if ms >= 10_000.0 => (ms / 1e3, more + 1, "s"),
+        _ if ms >= 1_000.0 => (ms / 1e3, more + 2, "s"),
+        _ if ms >= 100.0 => (ms, more, "ms"),
+        _ if ms >= 10.0 => (ms, more + 1, "ms"),
+        _ if ms >= 1.0 => (ms, more + 2, "ms"),
+        _ => (ms * 1e3, more, "us"),
+    };
+    format!("{number:.places$} {unit}")
 }
 
 fn bytes(count: f64) -> String {
@@ -131,7 +142,7 @@ impl Figures {
         }
         match its.rate {
             Some(rate) => text += &format!(", {} {arrivals}/s offered", amount(rate)),
-            None => text += ", as fast as they go",
+            None => text += &format!(", {}", pace(its.connections_each)),
         }
         text
     }
@@ -140,6 +151,14 @@ impl Figures {
 /// Name of what is counted: `connections_each` as in `Offer`.
 pub fn counted(connections_each: Option<u32>) -> &'static str {
     if connections_each.is_some() { "steps" } else { "responses" }
+}
+
+/// The pace of a load without a rate: `connections_each` as in `Offer`. Visitors may pause.
+pub fn pace(connections_each: Option<u32>) -> &'static str {
+    match connections_each {
+        Some(_) => "the next as soon as one leaves",
+        None => "as fast as they go",
+    }
 }
 
 impl fmt::Display for Figures {
@@ -200,6 +219,7 @@ impl fmt::Display for Figures {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::figures::Offer;
 
     #[test]
     fn numbers_are_read_at_a_glance() {
@@ -220,5 +240,20 @@ mod tests {
         let rows = bars(&[(1.0, 1), (2.0, 1_000_000)]);
         let lines: Vec<usize> = rows.lines().map(|line| line.matches('#').count()).collect();
         assert_eq!(lines, [1, BAR], "a single response is seen");
+    }
+
+    /// Regression: visitors who pause were "as fast as they go".
+    #[test]
+    fn the_offer_is_one_of_connections_or_of_visitors() {
+        for (connections, connections_each, rate, offer) in [
+            (50, None, None, "50 connections, as fast as they go"),
+            (1, None, Some(500.0), "1 connection, 500 requests/s offered"),
+            (5, Some(6), None, "5 visitors, the next as soon as one leaves"),
+            (5, Some(6), Some(2.5), "5 visitors, 2.50 visits/s offered"),
+        ] {
+            let offered = Offer { connections, connections_each, rate, ..Offer::default() };
+            let figures = Figures { offered, ..Figures::default() };
+            assert_eq!(figures.offer(), offer);
+        }
     }
 }

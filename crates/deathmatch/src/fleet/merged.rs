@@ -189,11 +189,11 @@ impl Merged {
         merged
     }
 
-    /// Names of what each generator has so many of, and of what it offers.
+    /// Name of one of what each generator has, and of what it offers.
     pub(super) fn nouns(&self) -> (&'static str, &'static str) {
         match self.options.connections_each {
-            Some(_) => ("visitors", "visits"),
-            None => ("connections", "requests"),
+            Some(_) => ("visitor", "visits"),
+            None => ("connection", "requests"),
         }
     }
 
@@ -554,6 +554,32 @@ mod tests {
         for said in [&text, &page] {
             assert!(said.contains("5 visitors on each, "), "{said}");
             assert!(said.contains("visits/s offered") && !said.contains("requests/s"), "{said}");
+        }
+        all.generated.iter_mut().for_each(|(_, its)| its.rate = None);
+        let text = Merged::of(&all).to_string();
+        assert!(text.contains("5 visitors on each, the next as soon as one leaves"), "{text}");
+    }
+
+    /// Regression: seconds that were not watched had 0 processors on the page.
+    #[test]
+    fn a_page_says_what_was_not_watched_and_counts_in_words() {
+        let mut all = fleet();
+        all.generated.truncate(1);
+        all.generated[0].1.options.connections = 1;
+        let line = |second: u32| {
+            let mut line = Watched { unix_s: 1000.0 + f64::from(second), ..Watched::default() };
+            line.server.cpu_s = 0.2;
+            line.machine.seconds = 1.0;
+            line
+        };
+        all.watched = (1..=5).map(line).collect();
+        let merged = Merged::of(&all);
+        let page = page::page(&merged);
+        assert!(page.contains("4 s: 0.20 processors"), "{page}");
+        assert!(page.contains("5 s: not watched") && !page.contains("0.00 processors"), "{page}");
+        for said in [&page, &merged.to_string()] {
+            assert!(said.contains("1 generator, 1 connection on each"), "{said}");
+            assert!(!said.contains("1 generators"), "{said}");
         }
     }
 

@@ -18,7 +18,8 @@ pub use clock::{Clock, unix_now};
 pub use counts::{Counts, Sum};
 pub use merged::{Generator, Mark, MarkKind, Merged, Server, Slot};
 
-use crate::figures::Figures;
+use crate::figures::{Figures, Part};
+use crate::load::Bin;
 use crate::sample::{MachineUse, ServerUse};
 
 /// First field of a generator's file.
@@ -137,9 +138,16 @@ pub struct Moments {
 }
 
 impl Generated {
-    /// The file of a load that has ended.
-    pub fn of(options: Options, figures: &Figures, moments: Moments, clock: Clock) -> Generated {
-        let part = |part: &crate::figures::Part| Second {
+    /// The file of a load that has ended. Its last second, however short, stays apart from the time
+    /// in which requests were sent.
+    pub fn of(
+        options: Options,
+        figures: &Figures,
+        bins: &[Bin],
+        moments: Moments,
+        clock: Clock,
+    ) -> Generated {
+        let second = |part: Part| Second {
             from_s: part.from_s,
             seconds: part.seconds,
             responses: part.responses,
@@ -178,7 +186,7 @@ impl Generated {
             lateness_max_ms: generator.lateness_max_ms,
             busy_share: generator.busy_share,
             is_limit: generator.is_limit,
-            seconds: figures.course.iter().map(part).collect(),
+            seconds: bins.iter().map(Part::of).map(second).collect(),
             options,
         }
     }

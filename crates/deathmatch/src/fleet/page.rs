@@ -2,7 +2,7 @@
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
-use super::text::start;
+use super::text::{number_of, start};
 use super::{Merged, Server, Slot, rfc3339};
 use crate::figures::page::{Bar, OWN_STYLE, STYLES, bar_chart, histogram};
 use crate::figures::{Latency, amount, bars_of_steps, milliseconds};
@@ -36,8 +36,8 @@ fn content(its: &Merged, title: &str) -> Markup {
         p.kicker { "deathmatch" }
         h1 { (title) }
         p.lead-in {
-            (its.options.protocol) " from " (its.generators.len()) " generators, "
-            (its.options.connections) " " (noun) " on each"
+            (its.options.protocol) " from " (number_of(its.generators.len() as u64, "generator")) ", "
+            (number_of(u64::from(its.options.connections), noun)) " on each"
             @if let Some(rate) = its.rate { ", " (amount(rate)) " " (arrivals) "/s offered" }
             ". All ran for " (format!("{:.1} s", its.common_seconds)) " from "
             (rfc3339(its.common_from_unix_s)) "."
@@ -120,16 +120,16 @@ fn course(slots: &[Slot], counted: &str) -> Markup {
     };
     let rate = |slot: &Slot| {
         let text = format!(
-            "{} {counted}/s from {} generators",
+            "{} {counted}/s from {}",
             amount(slot.responses_per_s),
-            slot.generators
+            number_of(slot.generators as u64, "generator")
         );
         (slot.responses_per_s, text)
     };
     let p99 = |slot: &Slot| (slot.p99_ms_max.unwrap_or(0.0), longest(slot));
-    let cpus = |slot: &Slot| {
-        let cpus = slot.server_cpus.unwrap_or(0.0);
-        (cpus, format!("{cpus:.2} processors"))
+    let cpus = |slot: &Slot| match slot.server_cpus {
+        Some(cpus) => (cpus, format!("{cpus:.2} processors")),
+        None => (0.0, "not watched".to_owned()),
     };
     html! {
         figure {

@@ -3,23 +3,23 @@
 use std::fmt;
 
 use super::{Merged, rfc3339};
-use crate::figures::{amount, milliseconds, percentiles};
+use crate::figures::{amount, milliseconds, pace, percentiles};
 
 impl fmt::Display for Merged {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         let options = &self.options;
         writeln!(to, "{} {} over {}", options.method, options.url, options.protocol)?;
-        let (count, counted) = (self.generators.len(), self.counted());
+        let counted = self.counted();
         let (noun, arrivals) = self.nouns();
         let offered = match self.rate {
             Some(rate) => format!("{} {arrivals}/s offered", amount(rate)),
-            None => "as fast as they go".to_owned(),
+            None => pace(options.connections_each).to_owned(),
         };
         writeln!(
             to,
-            "{count} generator{}, {} {noun} on each, {offered}",
-            if count == 1 { "" } else { "s" },
-            amount(f64::from(options.connections))
+            "{}, {} on each, {offered}",
+            number_of(self.generators.len() as u64, "generator"),
+            number_of(u64::from(options.connections), noun)
         )?;
         writeln!(
             to,
@@ -84,6 +84,11 @@ impl fmt::Display for Merged {
         }
         Ok(())
     }
+}
+
+/// A number of things, as in `1 generator` or `2 generators`.
+pub(super) fn number_of(count: u64, noun: &str) -> String {
+    format!("{} {noun}{}", amount(count as f64), if count == 1 { "" } else { "s" })
 }
 
 /// Delay of a start.

@@ -57,6 +57,19 @@ impl Progress {
     pub fn bad_statuses(&self) -> u64 {
         self.statuses.iter().filter(|(status, _)| status.is_failure()).map(|(_, count)| count).sum()
     }
+
+    /// The bins for people. The last one may be of milliseconds, in which a few responses are any
+    /// rate: shorter than half of the one before, it is joined with that.
+    pub fn course(&self) -> Vec<Bin> {
+        let is_short = |last: &Bin, before: &Bin| last.seconds < before.seconds / 2.0;
+        match &self.bins[..] {
+            [full @ .., before, last] if is_short(last, before) => {
+                let joined = merged(&[before.clone(), last.clone()]);
+                full.iter().cloned().chain([joined]).collect()
+            }
+            all => all.to_vec(),
+        }
+    }
 }
 
 /// Complete responses that ended within the offered time. The others, under way at its end, may
@@ -189,6 +202,10 @@ impl Observer {
     pub(super) fn turn(&mut self, now: u64, load: &Load, watch: &Watch) {
         if now.saturating_sub(self.bin_from) >= self.bin_ns {
             self.end_bin(now, load);
+            if self.bins.len() >= BINS_MAX {
+                self.bin_ns *= 2;
+                self.bins = self.bins.chunks(2).map(merged).collect();
+            }
         }
         // A reader that holds the figures does not delay a request.
         if now.saturating_sub(self.published) >= PUBLISH_NS
@@ -206,12 +223,13 @@ impl Observer {
     /// Publishes the figures at the end.
     pub(super) fn finish(mut self, now: u64, load: &Load, watch: &Watch) {
         self.end_bin(now, load);
-        *watch.lock() = Progress {
-            recent: self.bins.last().cloned().unwrap_or_default(),
+        let mut last = Progress {
             bins: std::mem::take(&mut self.bins),
             apart: std::mem::take(&mut self.apart),
             ..self.progress(now, load)
         };
+        last.recent = last.course().pop().unwrap_or_default();
+        *watch.lock() = last;
     }
 
     fn progress(&self, now: u64, load: &Load) -> Progress {
@@ -234,10 +252,6 @@ impl Observer {
         (self.bin_from, self.errors_before) = (now, errors);
         if bin.seconds > 0.0 {
             self.bins.push(bin);
-        }
-        if self.bins.len() >= BINS_MAX {
-            self.bin_ns *= 2;
-            self.bins = self.bins.chunks(2).map(merged).collect();
         }
     }
 }
@@ -282,5 +296,41 @@ mod tests {
         assert_eq!(sum(|b| b.response.count()), 10_000);
         let seconds: f64 = progress.bins.iter().map(|b| b.seconds).sum();
         assert!((seconds - 10_001.0).abs() < 1e-6, "{seconds}");
+    }
+
+    /// Regression: three responses in the last millisecond were a part of 3,000 responses a second.
+    #[test]
+    fn a_short_last_part_is_joined_with_the_one_before() {
+        let most = BINS_MAX as u64 - 1;
+        for (full, rest_ms, parts, last_s, replies) in [
+            (3, 1, 3, 1.001, 13),
+            (3, 499, 3, 1.499, 13),
+            (3, 500, 4, 0.5, 3),
+            (0, 1, 1, 0.001, 3),
+            // Regression: one more part of milliseconds halved the number of parts.
+            (most, 1, BINS_MAX - 1, 1.001, 13),
+            (most, 500, BINS_MAX, 0.5, 3),
+            (most + 1, 999, BINS_MAX / 2, 2.999, 23),
+        ] {
+            let watch = Watch::default();
+            let mut observer = Observer::new(&watch);
+            let mut load = Load::default();
+            for second in 0..full {
+                (0..10).for_each(|_| observer.reply(0, Some(Status::Http(200))));
+                observer.turn((second + 1) * BIN_NS, &load, &watch);
+            }
+            (0..3).for_each(|_| observer.reply(0, Some(Status::Http(200))));
+            load.errors.reset = 1;
+            observer.finish(full * BIN_NS + rest_ms * 1_000_000, &load, &watch);
+            let progress = watch.progress();
+            let course = progress.course();
+            let last = course.last().unwrap();
+            assert_eq!(progress.recent.replies, last.replies, "{full} and {rest_ms} ms");
+            let found = (course.len(), last.replies, last.failed);
+            assert_eq!(found, (parts, replies, 1), "{full} and {rest_ms} ms");
+            assert!((last.seconds - last_s).abs() < 1e-6, "{full} and {rest_ms} ms: {last:?}");
+            let all: u64 = course.iter().map(|bin| bin.replies).sum();
+            assert_eq!(all, full * 10 + 3, "{full} and {rest_ms} ms");
+        }
     }
 }

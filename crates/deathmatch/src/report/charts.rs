@@ -5,7 +5,7 @@ use maud::Markup;
 use super::Data;
 use super::chart::{self, Line, LineStyle, Plot, Point};
 use super::dots;
-use super::measure::Measure;
+use super::measure::{Measure, percentile_ms};
 use super::numbers::{counted, sensible};
 use super::overview;
 use super::scale::{Scale, nines, step_words};
@@ -180,7 +180,8 @@ pub(super) fn distribution(data: Data<'_>, ladder: &Ladder<'_>) -> Option<Chart>
     let mut numbers = vec![["", "p50", "p90", "p99", "p99.9", "max"].map(str::to_owned).to_vec()];
     numbers.extend(ladder.rows.iter().filter(|r| r.x == x).map(|row| {
         let times = &row.response;
-        let shares = [0.5, 0.9, 0.99, 0.999, 1.0].map(|q| sensible(times.quantile(q) as f64 / 1e6));
+        let share = |q| percentile_ms(times, q).map_or_else(|| "–".to_owned(), sensible);
+        let shares = [0.5, 0.9, 0.99, 0.999, 1.0].map(share);
         [data.run.title(row.contender).to_owned()].into_iter().chain(shares).collect()
     }));
     let svg = chart::draw(&plot);

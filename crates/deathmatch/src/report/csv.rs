@@ -1,8 +1,9 @@
 //! The table for a spreadsheet (RFC 4180): a row for each contender and piece of work.
 
 use super::Data;
-use super::measure::Measure;
+use super::measure::{Measure, percentile_ms};
 use super::series::{Ladder, Row};
+use crate::histogram::Times;
 use crate::sample::{Mark, Sample};
 
 /// The whole table, its head included.
@@ -47,10 +48,10 @@ fn fields(ladder: &Ladder<'_>, row: &Row<'_>) -> Vec<String> {
             None => fields.extend([const { String::new() }; 3]),
         }
     }
-    let ms = |ns: u64| number(ns as f64 / 1e6);
-    fields.extend([0.9, 0.999, 1.0].map(|share| ms(row.response.quantile(share))));
-    fields.push(ms(row.merged(|s| &s.load.service).quantile(0.99)));
-    fields.push(ms(row.merged(|s| &s.load.lateness).quantile(0.99)));
+    let ms = |times: &Times, share| percentile_ms(times, share).map_or_else(String::new, number);
+    fields.extend([0.9, 0.999, 1.0].map(|share| ms(&row.response, share)));
+    fields.push(ms(&row.merged(|s| &s.load.service), 0.99));
+    fields.push(ms(&row.merged(|s| &s.load.lateness), 0.99));
     let sum = |of: fn(&Sample) -> f64| row.samples.iter().map(|s| of(s)).sum::<f64>();
     let replies = sum(|s| s.load.replies as f64);
     fields.push(number(sum(|s| s.load.bytes as f64) / replies));
@@ -132,5 +133,29 @@ mod tests {
         let counts: Vec<usize> = table.lines().map(|l| l.split(',').count()).collect();
         assert!(counts.len() > 10 && counts.iter().all(|c| *c == counts[0]), "{counts:?}");
         assert!(table.contains("generator busy in 3 of 3"), "marks are told");
+    }
+
+    /// Regression: percentiles of no times were 0.
+    #[test]
+    fn a_percentile_of_no_times_is_an_empty_field() {
+        let (run, mut samples, rankings) = crate::report::invented::run();
+        for sample in samples.iter_mut().filter(|s| s.contender == "nginx") {
+            let load = &mut sample.load;
+            (load.response, load.service) = (Times::default(), Times::default());
+            load.lateness = Times::default();
+        }
+        let ladders = crate::report::ladders(&run, &samples);
+        let beside = crate::report::beside::Beside::of(&run, &samples);
+        let table =
+            table(Data { run: &run, ladders: &ladders, rankings: &rankings, beside: &beside });
+        let rows: Vec<Vec<&str>> = table.lines().map(|line| line.split(',').collect()).collect();
+        let place = |name: &str| rows[0].iter().position(|field| *field == name).unwrap();
+        let names = ["p50_ms", "p99_ms", "p90_ms", "p99_9_ms", "max_ms"];
+        for name in [&names[..], &["service_p99_ms", "lateness_p99_ms"]].concat() {
+            for row in &rows[1..] {
+                let is_empty = row[place("contender")] == "nginx";
+                assert_eq!(row[place(name)].is_empty(), is_empty, "{name}: {row:?}");
+            }
+        }
     }
 }

@@ -129,11 +129,13 @@ fn read_entries(file: &Path) -> Result<(Vec<(Target, Recorded)>, usize), String>
     let mut others = 0;
     for (at, entry) in archive.log.entries.into_iter().enumerate() {
         let request = &entry.request;
-        // Neither data: nor ws: URLs are requested.
+        // A browser records data:, blob: and ws: URLs too, which are no requests over HTTP.
+        if !is_http(&request.url) {
+            continue;
+        }
         let url = request.url.split('#').next().unwrap_or_default().parse::<Url>().ok();
-        let is_of_server = |url: &Url| {
-            !url.is_websocket && all.first().is_none_or(|(first, _)| first.url.is_server_of(url))
-        };
+        let is_of_server =
+            |url: &Url| all.first().is_none_or(|(first, _)| first.url.is_server_of(url));
         let Some(url) = url.filter(is_of_server) else {
             others += 1;
             continue;
@@ -143,6 +145,11 @@ fn read_entries(file: &Path) -> Result<(Vec<(Target, Recorded)>, usize), String>
         all.push((Target { url, request }, entry));
     }
     Ok((all, others))
+}
+
+fn is_http(url: &str) -> bool {
+    let scheme = url.split_once(':').map_or("", |(scheme, _)| scheme);
+    ["http", "https"].iter().any(|known| scheme.eq_ignore_ascii_case(known))
 }
 
 fn recorded(request: &RecordedRequest) -> Result<Request, String> {
@@ -176,6 +183,9 @@ mod tests {
             {"request":{"method":"GET","url":"https://a/#top","headers":[
                 {"name":":authority","value":"a"},{"name":"Host","value":"a"},{"name":"Accept","value":"*/*"}]}},
             {"request":{"method":"GET","url":"data:text/plain,x"}},
+            {"request":{"method":"GET","url":"wss://a/chat"}},
+            {"request":{"method":"GET","url":"blob:https://a/1b4e28ba"}},
+            {"request":{"method":"GET","url":"HTTP://cdn/y.js"}},
             {"request":{"method":"GET","url":"https://cdn/x.js"}},
             {"request":{"method":"POST","url":"https://a/api","headers":[{"name":"Content-Length","value":"2"}],
                 "postData":{"mimeType":"application/json","text":"{}"}}}]}}"#;

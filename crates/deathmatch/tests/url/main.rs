@@ -206,7 +206,7 @@ fn the_summary_and_the_files_have_the_figures() {
     let folder = folder("url-files");
     let [table, page] = ["table.csv", "page.html"].map(|name| folder.join(name));
     let output = Command::new(DEATHMATCH)
-        .args(["-n", "60", "-c", "3", "-r", "50", "--csv"])
+        .args(["-n", "60", "-c", "3", "-r", "33", "--csv"])
         .arg(&table)
         .arg("--html")
         .arg(&page)

@@ -111,6 +111,9 @@ fn files_of_targets_and_archives_of_browsers_have_the_requests() {
     let entries = [
         request("GET", &format!("http://{address}/ok#top")),
         request("GET", "https://elsewhere.test/x.js"),
+        // Regression: these were counted as requests to other servers.
+        request("GET", "data:image/png;base64,AAAA"),
+        request("GET", &format!("ws://{address}/chat")),
         posted,
     ];
     let entries: Vec<Value> = entries.map(|request| json!({ "request": request })).to_vec();

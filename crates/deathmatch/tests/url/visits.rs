@@ -200,10 +200,12 @@ fn over_http2_a_visitor_has_no_more_streams_than_the_server_allows() {
 #[test]
 fn a_scenario_is_explained_where_it_is_wrong() {
     let file = folder("url-visits-wrong").join("visit.toml");
-    let rows: [(&str, &[&str], &str); 4] = [
+    let rows: [(&str, &[&str], &str); 5] = [
         ("server = \"http://127.0.0.1:1\"\nstep = []", &[], "it has no step"),
         ("[[step]]", &[], "missing field"),
         ("", &["http://a/"], "cannot be used with"),
+        // Regression: it took the pauses of visitors for stalls, and made requests up for them.
+        ("", &["--latency-correction"], "cannot be used with"),
         ("{}", &[], "HAR"),
     ];
     for (text, options, expected) in rows {
