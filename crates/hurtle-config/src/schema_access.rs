@@ -20,7 +20,7 @@ pub(super) const fn auth_key(absent: DefaultValue) -> Key {
 pub(super) const USERS: &[Key] = &[
     Key::new("users", Text("a file"), Words("required with `auth = \"basic\"`"), "\"users.htpasswd\"",
         "Names and password hashes, one line of `htpasswd -nB NAME` for each user; read when \
-         the server starts.").with(AUTH),
+         the server starts and at a reload.").with(AUTH),
 ];
 
 #[rustfmt::skip] // One paragraph for each key.

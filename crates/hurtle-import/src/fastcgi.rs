@@ -3,7 +3,7 @@
 use toml::Value;
 
 use super::block::Block;
-use super::kind::{HandlerKind, Kind};
+use super::kind::{HandlerKind, Kind, PathKind};
 use super::location::upstream_settings;
 use super::modifier::{Modifier, modifier};
 use super::mount::{Keys, put};
@@ -66,6 +66,25 @@ pub(super) fn only_script(
         if let Some(value) = value {
             own.entry(param).or_insert_with(|| Value::from(value));
         }
+    }
+}
+
+/// Takes the search of an exact location for its script, which the application does itself, and
+/// the split of its path, as `snippets/fastcgi-php.conf` has them.
+pub(super) fn take_search(at: &Directive, block: &Block<'_>) {
+    if !matches!(modifier(at), Some((Modifier::Exact, _))) {
+        return;
+    }
+    let try_files = Kind::Handler(HandlerKind::TryFiles);
+    let is_own = |d: &&Directive| {
+        matches!(d.arg(0), "$uri" | "$fastcgi_script_name") && d.args[1..] == ["=404"]
+    };
+    if block.first(&[try_files]).filter(is_own).is_some() {
+        block.take(try_files);
+    }
+    let set = Kind::Path(PathKind::Set);
+    if block.all(set).iter().all(|d| d.arg(1) == "$fastcgi_path_info") {
+        block.take_all(set);
     }
 }
 

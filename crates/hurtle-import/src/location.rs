@@ -9,7 +9,7 @@ use super::block::{Block, Target};
 use super::cache::cache;
 use super::client_limits::client_limits;
 use super::connection_limits::{ConnectionZones, connection_limits};
-use super::fastcgi::{application_settings, only_script};
+use super::fastcgi::{application_settings, only_script, take_search};
 use super::files::files;
 use super::gates::AuthServer;
 use super::guard::guard;
@@ -101,6 +101,7 @@ fn plain_mount(
             let pass = block.take(Kind::Handler(HandlerKind::FastcgiPass))?;
             put(&mut keys, "fastcgi", application_pass(pass, context.groups, report)?);
             application_settings(block, |scope| &scope.fastcgi, &mut keys, report);
+            take_search(at, block);
             only_script(at, path, block, &mut keys, report);
         }
         Target::Uwsgi => uwsgi::mount(block, context.groups, &mut keys, report)?,

@@ -62,7 +62,9 @@ fn main() -> ExitCode {
             }
         },
         Ok(Asked::Package(kind, target, binary)) => {
+            // Tools that get it work in other directories.
             let binary = binary.map(std::path::PathBuf::from);
+            let binary = binary.map(|path| std::path::absolute(&path).unwrap_or(path));
             let made = package::out_dir()
                 .and_then(|out| package::package(kind, target.as_deref(), binary.as_deref(), &out));
             match made {

@@ -225,7 +225,7 @@ impl Server {
         mounts.filter_map(Mount::served).collect()
     }
 
-    /// Opens the access log.
+    /// Opens the access log, before the process changes its user, for example.
     ///
     /// # Errors
     /// The log cannot be opened.
@@ -246,12 +246,15 @@ impl Server {
         &self.bound.tls
     }
 
-    /// Starts the workers.
+    /// Starts the workers, and opens the access log unless [`open_logs`](Self::open_logs) has.
     ///
     /// # Errors
-    /// The system refuses a thread or an event loop.
-    pub fn start(self) -> io::Result<Running> {
+    /// The access log cannot be opened, or the system refuses a thread or an event loop.
+    pub fn start(mut self) -> io::Result<Running> {
         raise_descriptor_limit();
+        if self.access_log.is_none() {
+            self.open_logs()?;
+        }
         let (stop, orders) = Stop::new();
         let services = Services::start(self.settings, self.access_log, self.deployments, orders)?;
         services.purges.set_position(self.purges);

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use crate::config::{Config, Listen, is_exposed};
+use crate::config::{Config, Listen, Site, is_exposed};
 
 /// The protocols beneath HTTP on a listener.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,20 +74,35 @@ pub(crate) fn check(config: &Config) -> io::Result<()> {
     check_addresses(config, |named| is_configured(config, named))?;
     for site in &config.sites {
         if let Some(missing) = site.listen.iter().find(|named| !is_configured(config, named)) {
-            let what = format!(
-                "site {}: nothing listens on {missing}; add it to listen or listen_tls, which \
-                 --listen replaces",
-                site.name()
-            );
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
+            let remedy = "add it to listen or listen_tls, which --listen replaces";
+            return Err(site_without_listener(site, missing, remedy));
         }
     }
     Ok(())
 }
 
-/// Does the same check for inherited listeners.
+/// Does the same check for inherited listeners, which replace those of the configuration. A site
+/// needs one of its addresses: one socket for all addresses of the system may stand for two.
+///
+/// # Errors
+/// The address without a listener.
 pub(crate) fn check_inherited(config: &Config, bound: &[Listen]) -> io::Result<()> {
-    check_addresses(config, |named| is_among(named, bound))
+    check_addresses(config, |named| is_among(named, bound))?;
+    for site in &config.sites {
+        // A site is found by exactly its address.
+        let is_there = site.listen.iter().any(|named| bound.contains(named));
+        if let Some(missing) = site.listen.first().filter(|_| !is_there) {
+            let remedy =
+                "inherited sockets replace listen and listen_tls, and none has this address";
+            return Err(site_without_listener(site, missing, remedy));
+        }
+    }
+    Ok(())
+}
+
+fn site_without_listener(site: &Site, missing: &Listen, remedy: &str) -> io::Error {
+    let what = format!("site {}: nothing listens on {missing}; {remedy}", site.name());
+    io::Error::new(io::ErrorKind::InvalidInput, what)
 }
 
 fn check_addresses(config: &Config, is_there: impl Fn(&Listen) -> bool) -> io::Result<()> {
@@ -180,6 +195,24 @@ mod tests {
         for (address, good) in [("127.0.0.1:80", true), ("127.0.0.1:8080", false)] {
             config.sites[0].listen = vec![listen(address)];
             assert_eq!(check(&config).is_ok(), good, "{address}");
+        }
+    }
+
+    /// Regression: the addresses of sites were not looked at.
+    #[test]
+    fn a_site_needs_an_inherited_listener_with_one_of_its_addresses() {
+        let table: [(&str, &[&str], &str, bool); 5] = [
+            ("there", &["127.0.0.1:80"], "127.0.0.1:80", true),
+            ("a socket", &["unix:/run/h.sock"], "unix:/run/h.sock", true),
+            ("one of two", &["0.0.0.0:80", "[::]:80"], "[::]:80", true),
+            ("another port", &["127.0.0.1:443"], "127.0.0.1:80", false),
+            ("the same port of another address", &["127.0.0.1:80"], "[::]:80", false),
+        ];
+        for (sentence, own, bound, good) in table {
+            let mut config = config(&[]);
+            config.sites[0].listen = own.iter().map(|address| listen(address)).collect();
+            let checked = check_inherited(&config, &[listen(bound)]);
+            assert_eq!(checked.is_ok(), good, "{sentence}: {checked:?}");
         }
     }
 }

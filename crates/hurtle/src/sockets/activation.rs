@@ -14,7 +14,7 @@ use rustix::io::{FdFlags, fcntl_setfd};
 use socket2::{Domain, SockAddr, Socket, Type};
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::{Listener, descriptors};
+use super::{Listener, descriptors, is_socket};
 use crate::config::Listen;
 
 /// Longest wait for the service manager.
@@ -37,8 +37,14 @@ pub(crate) struct Passed {
 pub(crate) struct StoredListeners(Vec<(String, Listener)>);
 
 impl StoredListeners {
-    /// Takes the listeners of an address.
+    /// Takes the listeners of an address. Those of a unix socket whose file is gone are left: no
+    /// client reaches them.
     pub(crate) fn take(&mut self, configured: &Listen) -> Vec<Listener> {
+        if let Listen::Unix(path) = configured
+            && !is_socket(path)
+        {
+            return Vec::new();
+        }
         let name = stored_name(configured);
         let (taken, rest): (Vec<_>, _) =
             std::mem::take(&mut self.0).into_iter().partition(|(stored, _)| *stored == name);

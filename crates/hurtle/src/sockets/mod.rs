@@ -132,6 +132,12 @@ pub(crate) fn share(listeners: Vec<Listener>, count: usize) -> io::Result<Vec<Li
     Ok(shared)
 }
 
+/// `true`: the path is that of a unix socket.
+fn is_socket(path: &Path) -> bool {
+    std::fs::symlink_metadata(path)
+        .is_ok_and(|m| std::os::unix::fs::FileTypeExt::is_socket(&m.file_type()))
+}
+
 /// Binds a unix socket. A socket file on which a server accepts is in use; one to which connections
 /// are refused is left over from a crash and is replaced.
 ///
@@ -141,9 +147,7 @@ pub(crate) fn bind_unix(
     backlog: u32,
     mode: Option<u32>,
 ) -> io::Result<unix::UnixListener> {
-    let is_socket = std::fs::symlink_metadata(path)
-        .is_ok_and(|m| std::os::unix::fs::FileTypeExt::is_socket(&m.file_type()));
-    if is_socket {
+    if is_socket(path) {
         let client = socket2::Socket::new(socket2::Domain::UNIX, socket2::Type::STREAM, None)?;
         client.set_nonblocking(true)?;
         match client.connect(&socket2::SockAddr::unix(path)?) {

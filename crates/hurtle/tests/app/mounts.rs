@@ -5,10 +5,10 @@ use std::convert::Infallible;
 use bytes::Bytes;
 use http::{HeaderValue, Request, Response, StatusCode, header};
 use http_body_util::Full;
-use hurtle::config::{HeaderRule, Matcher, Rule, RuleAction, Site};
+use hurtle::config::{AccessLog, HeaderRule, LogTarget, Matcher, Rule, RuleAction, Site};
 use hurtle::{Arrival, Config, RequestBody, Server};
 
-use crate::support::App;
+use crate::support::{App, Folder};
 
 /// Responds with the site, the mount, both paths of the request and the client.
 async fn describe(request: Request<RequestBody>) -> Result<Response<Full<Bytes>>, Infallible> {
@@ -117,6 +117,23 @@ fn a_sites_rules_apply_to_its_applications() {
     assert!(head.starts_with("HTTP/1.1 308") && head.contains("Location: /new/x\n"), "{head}");
     let (head, _) = app.ask("POST /app/x HTTP/1.1\r\nHost: a\r\n\r\n");
     assert!(head.contains("Via: here\n"), "{head}");
+}
+
+/// The log of the configuration was written by the command alone.
+#[test]
+fn requests_to_an_embedded_server_are_in_its_access_log() {
+    let folder = Folder::new();
+    let file = folder.root().join("access.log");
+    let to = LogTarget::File(file.clone());
+    let app = App::mounted(
+        |config| config.access_log = Some(AccessLog { to, ..AccessLog::default() }),
+        |server| server.mount("*", "/app", tower::service_fn(describe)).unwrap(),
+    );
+    app.ask("GET /app/x HTTP/1.1\r\nHost: a\r\n\r\n");
+    // The lines are written at the latest when the server ends.
+    drop(app);
+    let lines = std::fs::read_to_string(file).unwrap();
+    assert!(lines.contains("\"GET /app/x HTTP/1.1\" 200 "), "{lines}");
 }
 
 #[test]

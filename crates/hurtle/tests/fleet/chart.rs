@@ -43,6 +43,11 @@ const VARIANTS: &[(&str, &str, &[&str], &str)] = &[
 /// Values that the chart refuses, with its message.
 const REFUSED: &[(&str, &str)] = &[
     ("tls.enabled=true", "tls.enabled needs"),
+    ("tls.secret=a", "need tls.enabled"),
+    (
+        "tls.certManager.enabled=true,tls.certManager.issuer.name=le,tls.hosts={a.example}",
+        "need tls.enabled",
+    ),
     ("tls.enabled=true,tls.secret=a,acme.enabled=true", "not both"),
     ("tls.enabled=true,tls.certManager.enabled=true", "needs tls.hosts"),
     ("tls.enabled=true,acme.enabled=true", "acme.acceptTerms"),

@@ -62,7 +62,8 @@ const ROWS: &[(&str, &str, Requests)] = &[
         "index index.php;
          location / { try_files $uri $uri/ /index.php?$args; }
          location = /wp-config.php { auth_basic s; auth_basic_user_file {dir}/ht; {php} }
-         location = /x.php { limit_req zone=one; {php} }
+         location = /x.php { limit_req zone=one; try_files $fastcgi_script_name =404;
+             set $path_info $fastcgi_path_info; {php} fastcgi_param PATH_INFO $path_info; }
          location ~ \\.php$ { {php} }",
         &[
             ("GET /wp-config.php", "401"),

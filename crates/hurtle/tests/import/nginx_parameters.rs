@@ -18,6 +18,18 @@ const ROWS: &[(&str, Result<&[&str], &str>)] = &[
         "fastcgi_param SCRIPT_FILENAME $realpath_root$fastcgi_script_name; location = /x.php { fastcgi_pass a:9; }",
         Ok(&["SCRIPT_FILENAME = \"/srv/x.php\""]),
     ),
+    // As in Debian's snippets/fastcgi-php.conf.
+    (
+        "location = /x.php { fastcgi_split_path_info ^(.+?\\.php)(/.*)$; try_files $fastcgi_script_name =404;
+         set $path_info $fastcgi_path_info; fastcgi_param PATH_INFO $path_info; fastcgi_index index.php;
+         fastcgi_pass a:9; fastcgi_param SCRIPT_FILENAME $document_root$fastcgi_script_name; }",
+        Ok(&["SCRIPT_FILENAME = \"/srv/x.php\"", "PATH_INFO = \"\""]),
+    ),
+    (
+        "location = /x.php { try_files $uri /y.php; fastcgi_pass a:9;
+         fastcgi_param SCRIPT_FILENAME $document_root$fastcgi_script_name; }",
+        Err("would lose it"),
+    ),
     (
         "location = /x.php { fastcgi_pass a:9; fastcgi_param SCRIPT_FILENAME $request_filename; }",
         Ok(&["SCRIPT_FILENAME = \"/srv/x.php\""]),

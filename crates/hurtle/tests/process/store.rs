@@ -2,12 +2,12 @@
 //! crash or a restart loses no connection that waits in their queues.
 
 use std::fs::{self, Permissions};
-use std::io::{IoSliceMut, Write as _};
+use std::io::{IoSliceMut, Read as _, Write as _};
 use std::mem::MaybeUninit;
 use std::net::TcpListener;
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 use std::os::unix::fs::PermissionsExt as _;
-use std::os::unix::net::UnixDatagram;
+use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::process::Command;
 use std::thread;
 
@@ -130,6 +130,45 @@ fn connections_in_the_queue_survive_a_crash_and_a_restart() {
         assert_eq!(manager.expect_stored().0, name, "{sentence}");
         assert_eq!(manager.next().0, "READY=1", "{sentence}");
     }
+}
+
+/// A service manager removes the directory of sockets, and keeps their listeners.
+#[test]
+fn a_unix_socket_whose_file_is_gone_is_bound_anew() {
+    if Command::new("python3").arg("-V").output().is_err() {
+        println!("skipped: it takes python3 to hand descriptors over");
+        return;
+    }
+    let manager = Manager::new();
+    let dir = Dir::new(&[("a.txt", "text")]);
+    let file = write_config(&dir, "root = '{root}'\n");
+    let socket = manager.path.with_file_name("web.sock");
+    let text = fs::read_to_string(&file).unwrap();
+    let listen = format!("[\"127.0.0.1:0\", \"unix:{}\"]", socket.display());
+    fs::write(&file, text.replace("\"127.0.0.1:0\"", &listen)).unwrap();
+    let mut command = hurtle();
+    manager.attach(&mut command);
+    let mut child = Child::start(command.arg("--config").arg(&file));
+    let stored = [manager.expect_stored(), manager.expect_stored()];
+    assert_eq!(manager.next().0, "READY=1");
+    child.signal(Signal::KILL);
+    child.wait_for_process();
+    fs::remove_file(&socket).unwrap();
+    let mut command = restarted(&stored.each_ref().map(|(name, fd)| (name.as_str(), fd)));
+    manager.attach(&mut command);
+    let _child = thread::scope(|scope| {
+        scope.spawn(|| {
+            let (text, _) = manager.next();
+            assert_eq!(text, format!("FDSTOREREMOVE=1\nFDNAME={}", stored[1].0));
+            assert_eq!(manager.next().0, "BARRIER=1");
+        });
+        Child::start(command.arg("--config").arg(&file))
+    });
+    let mut stream = UnixStream::connect(&socket).unwrap();
+    stream.write_all(b"GET /a.txt HTTP/1.1\r\nConnection: close\r\nHost: a\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert!(answer.ends_with("\r\n\r\ntext"), "{answer}");
 }
 
 /// The listener of the configuration before made the start fail, each time anew.

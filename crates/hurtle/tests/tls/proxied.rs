@@ -40,11 +40,7 @@ fn server(change: impl FnOnce(&mut Config, &Dir)) -> Secure {
             config.proxy_protocol = Some(ProxyProtocol { on: vec![], from });
             change(config, dir);
         },
-        |server| {
-            let mut server = server.mount("a.test", "/who", app).unwrap();
-            server.open_logs().unwrap();
-            server
-        },
+        |server| server.mount("a.test", "/who", app).unwrap(),
     )
 }
 

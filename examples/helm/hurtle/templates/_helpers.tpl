@@ -75,6 +75,9 @@ files = "/srv/www"
 {{- end -}}
 
 {{- define "hurtle.check" -}}
+{{- if and (include "hurtle.tlsSecret" .) (not .Values.tls.enabled) -}}
+{{- fail "tls.certManager and tls.secret need tls.enabled" -}}
+{{- end -}}
 {{- if and .Values.tls.enabled (not (include "hurtle.tlsSecret" .)) (not .Values.acme.enabled) -}}
 {{- fail "tls.enabled needs tls.certManager, tls.secret or acme.enabled" -}}
 {{- end -}}
