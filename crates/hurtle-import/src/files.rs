@@ -82,10 +82,12 @@ pub(super) fn files(
         put(keys, "index", index.clone());
     }
     let list = search.list;
+    // A search that ends with another status ends with no 404.
+    let has_status = list.last().is_some_and(|last| last.starts_with('='));
     if list.len() > 1 || list.first().is_some_and(|one| one != "{path}") {
         put(keys, "try_files", list);
     }
-    let page = block.get(|scope| &scope.spa).as_deref();
+    let page = block.get(|scope| &scope.spa).as_deref().filter(|_| !has_status);
     let name = page.and_then(|page| page.strip_prefix('@'));
     match (search.otherwise.as_deref(), name, page) {
         (Some(_), _, Some(_)) => {

@@ -5,7 +5,7 @@
 use toml::Value;
 
 use super::fields::Edits;
-use super::handlers::{answer, file_server, php, respond};
+use super::handlers::{answer, error_status, file_server, php, respond};
 use super::hidden::hide;
 use super::matcher::{self, Matcher};
 use super::order::{self, SortKey};
@@ -14,7 +14,7 @@ use super::pattern::is_placeholder;
 use super::place::{push, reverse_proxy};
 use super::rewrite::Rewritten;
 use super::scope::Scope;
-use super::setting::setting;
+use super::setting::{setting, skipped_root};
 use super::{access, fastcgi_script, header, redirect, rewrite, tries};
 use crate::mount::{Keys, put};
 use crate::report::Report;
@@ -215,7 +215,7 @@ fn one(
             return push(answer, item, scope, parts);
         }
         "error" => {
-            let status = args.iter().rev().find_map(|arg| arg.parse().ok()).unwrap_or(500_i64);
+            let status = error_status(d, args, report)?;
             return push(answer("", status), item, scope, parts);
         }
         "abort" => {
@@ -385,6 +385,9 @@ fn block(
 ) -> Result<bool, String> {
     let Item { d, matcher, .. } = item;
     let is_route = d.name == "route";
+    if is_route && let Some(root) = skipped_root(d.children()) {
+        report.refuse(root, "Caddy skips it, for it takes the first root of a route");
+    }
     let mut inner = scope.clone();
     // Those around it are for files behind it.
     inner.try_files = Vec::new();

@@ -3,6 +3,7 @@
 use toml::{Table, Value};
 
 use super::matcher::Matcher;
+use super::pattern::{fixed, has_variable};
 use crate::report::Report;
 use crate::syntax::Directive;
 use hurtle_config::PathRegex;
@@ -23,7 +24,10 @@ pub(super) fn condition(
 ) -> Result<(), String> {
     let args = || line.args.iter().cloned();
     match line.name.as_str() {
-        "path" => matcher.paths.extend(args()),
+        "path" => {
+            line.args.iter().try_for_each(|path| fixed(path))?;
+            matcher.paths.extend(args());
+        }
         "path_regexp" => {
             let (name, text) = match line.args.as_slice() {
                 [text] => (String::new(), text.clone()),
@@ -34,6 +38,9 @@ pub(super) fn condition(
             if matcher.regex.replace((name, text)).is_some() {
                 return Err("a match of hurtle has one expression".to_owned());
             }
+        }
+        "method" if line.args.iter().any(|name| has_variable(name)) => {
+            return Err("the methods of a condition have no variable: write its value".to_owned());
         }
         "method" => matcher.add("method", args().map(|name| name.to_ascii_uppercase()))?,
         "host" => matcher.add("host", args())?,

@@ -1,5 +1,5 @@
 //! `handle_errors`: pages for statuses, and mounts that respond to them. `error_pages` has those
-//! of upstreams.
+//! of upstreams, `error_lines` the directives with their statuses.
 
 use std::collections::BTreeMap;
 
@@ -7,9 +7,10 @@ use http::StatusCode;
 use toml::Value;
 
 use super::block;
+use super::error_lines::{self, ErrorLine};
 use super::error_pages;
 use super::parts::Parts;
-use super::pattern::is_placeholder;
+use super::pattern::{is_placeholder, may_be_matcher};
 use crate::mount::{Keys, Mount, Site, put};
 use crate::report::Report;
 use crate::syntax::Directive;
@@ -21,8 +22,11 @@ pub(super) const ALL: [u16; 6] = [403, 404, 500, 502, 503, 504];
 pub(super) const OF_SOME: &str =
     "pages are named for 403, 404, 500, 502, 503 and 504; other errors get hurtle's own";
 
+/// Lines of `file_server` with which a page is sent alike, and the directory of pages.
+const OF_FILES: [&str; 5] = ["browse", "hide", "index", "precompressed", "root"];
+
 /// Directives that respond to an error, other than with a page.
-const RESPONDERS: [&str; 4] = ["respond", "reverse_proxy", "redir", "php_fastcgi"];
+pub(super) const RESPONDERS: [&str; 4] = ["respond", "reverse_proxy", "redir", "php_fastcgi"];
 
 /// Directives whose response has the status of the error, unless they name one.
 const OF_ERROR: &str = "respond";
@@ -61,52 +65,67 @@ pub(super) fn translate(
     if let Some((rewrite, proxy)) = proxied_page(lines) {
         return error_pages::translate(rewrite, proxy, &own, parts, site, report);
     }
-    let others = || lines.iter().filter(|line| !line.name.starts_with('@'));
-    let has_condition = |line: &&Directive| line.arg(0).starts_with('@');
-    // Caddy asks those with a condition first.
-    for line in others().filter(has_condition).chain(others().filter(|line| !has_condition(line))) {
-        let (statuses, args) = match line.args.split_first() {
-            Some((name, args)) if name.starts_with('@') => match conditions.get(name.as_str()) {
-                Some(statuses) => (statuses.clone(), args),
-                None => continue,
-            },
-            Some((star, args)) if star == "*" => (own.clone(), args),
-            _ => (own.clone(), &line.args[..]),
-        };
-        let line = Directive { args: args.to_vec(), ..line.clone() };
-        let lines =
-            if line.name == "handle" { line.children() } else { std::slice::from_ref(&line) };
-        if let Some((rewrite, proxy)) = proxied_page(lines) {
-            error_pages::translate(rewrite, proxy, &statuses, parts, site, report);
-            continue;
-        }
-        let directory = root_of(lines).or_else(|| root_of(d.children()));
-        // Else the path of a page leads to the mount of all paths.
-        let has_root = |mount: &Mount| {
-            let files = ["files", "root"].iter().find_map(|key| mount.key(key));
-            mount.path == "/" && mount.place.is_empty() && files.and_then(Value::as_str) == root
-        };
-        let directory = directory.or_else(|| root.filter(|_| !parts.mounts.iter().any(has_root)));
-        for line in lines {
-            match RESPONDERS.contains(&line.name.as_str()) {
-                true => responder(line, &statuses, parts, site, report),
-                false => page(line, &statuses, directory, site, report),
+    // Else the path of a page leads to the mount of all paths.
+    let has_root = |mount: &Mount| {
+        let files = ["files", "root"].iter().find_map(|key| mount.key(key));
+        mount.path == "/" && mount.place.is_empty() && files.and_then(Value::as_str) == root
+    };
+    let of_site = root.filter(|_| !parts.mounts.iter().any(has_root));
+    let limit = (!d.args.is_empty()).then_some(own.as_slice());
+    let outer = error_lines::of(lines, limit, &conditions, report);
+    for line in &outer {
+        let is_handle = line.own.name == "handle";
+        let block = if is_handle { line.written.children() } else { lines };
+        let directory = root_of_files(block).or_else(|| root_of(block)).or_else(|| root_of(lines));
+        let directory = directory.or(of_site);
+        if !is_handle {
+            one(line, &outer, directory, parts, site, report);
+        } else if let Some(condition) = block.iter().find(|line| line.name.starts_with('@')) {
+            report.refuse(condition, "a condition of errors is written outside of `handle`");
+        } else if let Some((rewrite, proxy)) = proxied_page(block) {
+            error_pages::translate(rewrite, proxy, &line.statuses, parts, site, report);
+        } else {
+            let limit = if line.is_of_some { Some(line.statuses.as_slice()) } else { limit };
+            let inner = error_lines::of(block, limit, &conditions, report);
+            for line in &inner {
+                one(line, &inner, directory, parts, site, report);
             }
         }
     }
 }
 
+/// Translates a directive of a block, other than a `handle`.
+fn one(
+    line: &ErrorLine<'_>,
+    block: &[ErrorLine<'_>],
+    directory: Option<&str>,
+    parts: &Parts,
+    site: &mut Site,
+    report: &mut Report,
+) {
+    let ErrorLine { written, own, statuses, .. } = line;
+    let known = report.problems.len();
+    match own.name.as_str() {
+        "rewrite" if !error_lines::is_page(line, block) => report.refuse(
+            written,
+            "of errors it knows a page whose only handler is file_server: another one gets its path",
+        ),
+        name if RESPONDERS.contains(&name) => responder(own, statuses, parts, site, report),
+        _ => page(own, statuses, directory, site, report),
+    }
+    report.attribute(known, own, written);
+}
+
 /// `true`: a directive is for some paths.
 fn is_of_path(line: &Directive) -> bool {
+    let first = line.arg(0);
+    let has_other = !first.is_empty() && first != "*" && !first.starts_with('@');
+    let targets = || line.args.iter().filter(|arg| arg.parse::<u16>().is_err()).count();
     match line.name.as_str() {
-        "rewrite" => line.args.len() > 1 && line.arg(0).starts_with('/'),
-        "handle" | "respond" | "reverse_proxy" | "file_server" | "php_fastcgi" => {
-            line.arg(0).starts_with('/')
-        }
-        "redir" => {
-            line.args.iter().filter(|arg| arg.parse::<u16>().is_err()).count() > 1
-                && line.arg(0).starts_with('/')
-        }
+        "handle" => has_other,
+        "rewrite" | "root" => has_other && line.args.len() > 1,
+        "respond" | "reverse_proxy" | "file_server" | "php_fastcgi" => may_be_matcher(first),
+        "redir" => may_be_matcher(first) && targets() > 1,
         _ => false,
     }
 }
@@ -115,8 +134,9 @@ fn is_of_path(line: &Directive) -> bool {
 fn proxied_page(lines: &[Directive]) -> Option<(&Directive, &Directive)> {
     let named = |name: &str| lines.iter().find(|line| line.name == name);
     let (rewrite, proxy) = (named("rewrite")?, named("reverse_proxy")?);
-    let has_matcher = proxy.args.first().is_some_and(|arg| arg.starts_with(['@', '/']));
-    (lines.len() == 2 && !has_matcher && rewrite.args.len() <= 2).then_some((rewrite, proxy))
+    let count = lines.iter().filter(|line| !line.name.starts_with('@')).count();
+    let has_matcher = proxy.arg(0).starts_with(['@', '/']) || rewrite.arg(0).starts_with('@');
+    (count == 2 && !has_matcher && rewrite.args.len() <= 2).then_some((rewrite, proxy))
 }
 
 /// Translates a directive that gives a page.
@@ -144,7 +164,14 @@ fn page(
             report.remark(line, OF_SOME);
         }
         "root" if args.iter().all(|arg| arg == "*") || !is_placeholder(path) => {}
-        "file_server" => {}
+        "file_server" => {
+            let is_known = |line: &&Directive| {
+                OF_FILES.contains(&line.name.as_str()) && !is_placeholder(line.arg(0))
+            };
+            for line in line.children().iter().filter(|line| !is_known(line)) {
+                report.refuse(line, "the files of errors have no such setting");
+            }
+        }
         _ => {
             report.refuse(
                 line,
@@ -158,14 +185,22 @@ fn page(
 /// The directory of the files of all requests.
 pub(super) fn root_of_all(lines: &[Directive]) -> Option<&str> {
     let of_all = |line: &&Directive| line.args.len() == 1 || line.arg(0) == "*";
-    let root = lines.iter().filter(|line| line.name == "root").find(of_all)?;
+    // The last of several counts, for they stand together.
+    let root = lines.iter().filter(|line| line.name == "root").rfind(of_all)?;
     root.args.last().map(String::as_str).filter(|root| !is_placeholder(root))
 }
 
 /// The directory of pages that a block names.
 fn root_of(lines: &[Directive]) -> Option<&str> {
-    let root = lines.iter().find(|line| line.name == "root")?;
+    let root = lines.iter().rfind(|line| line.name == "root")?;
     root.args.last().map(String::as_str).filter(|root| *root != "*" && !is_placeholder(root))
+}
+
+/// The directory that the files of a block have for themselves.
+fn root_of_files(lines: &[Directive]) -> Option<&str> {
+    let files = lines.iter().filter(|line| line.name == "file_server");
+    let mut within = files.flat_map(Directive::children);
+    within.find(|line| line.name == "root").map(|root| root.arg(0))
 }
 
 /// Adds the page of a status, unless it has one: a path of the site, or a file of another

@@ -174,7 +174,7 @@ pub(super) fn try_files(args: &[String]) -> Result<Vec<String>, String> {
 
 /// Keys of a fixed answer.
 pub(super) fn respond(d: &Directive, args: &[String], report: &mut Report) -> Result<Keys, String> {
-    let status_of = |text: &str| (text.len() == 3).then(|| text.parse::<i64>().ok()).flatten();
+    check_first(d, args, report)?;
     let (mut body, status) = match args {
         [] => (String::new(), 200),
         [one] => match status_of(one) {
@@ -205,6 +205,57 @@ pub(super) fn respond(d: &Directive, args: &[String], report: &mut Report) -> Re
         return Err("the body of hurtle's answers is fixed".to_owned());
     }
     Ok(answer(&body, status))
+}
+
+/// The status of `error`.
+///
+/// # Errors
+/// A status with a variable.
+pub(super) fn error_status(
+    d: &Directive,
+    args: &[String],
+    report: &mut Report,
+) -> Result<i64, String> {
+    check_first(d, args, report)?;
+    match args {
+        [] => Ok(500),
+        [one] => Ok(status_of(one).unwrap_or(500)),
+        [_, status] => match status_of(status) {
+            Some(status) => Ok(status),
+            None if status.contains('{') => Err("its second word is a status".to_owned()),
+            None => Ok(500),
+        },
+        _ => Err("it has a message and a status".to_owned()),
+    }
+}
+
+/// A word that is a status.
+fn status_of(word: &str) -> Option<i64> {
+    (word.len() == 3).then(|| word.parse().ok()).flatten()
+}
+
+/// Checks the first word of an answer: Caddy tells texts, statuses and matchers apart once it has
+/// the values of variables.
+///
+/// # Errors
+/// A variable whose default is a status.
+fn check_first(d: &Directive, args: &[String], report: &mut Report) -> Result<(), String> {
+    let word = args.first().and_then(|word| word.strip_prefix("{env."));
+    let Some((variable, end)) = word.and_then(|word| word.split_once('}')) else { return Ok(()) };
+    let may_be_status = args.len() == 1 && end.is_empty();
+    let may_be_matcher = d.args.first() == args.first();
+    match variable.split_once(':') {
+        Some((_, default)) if may_be_status && status_of(default).is_some() => {
+            return Err("a status has no variable: write its value".to_owned());
+        }
+        None if may_be_status || may_be_matcher => report.remark(
+            d,
+            "the variable is a text, also for GET /; in Caddy a value of three digits is a status, \
+             and one that begins with / a matcher",
+        ),
+        _ => {}
+    }
+    Ok(())
 }
 
 /// Keys of an answer with this body.

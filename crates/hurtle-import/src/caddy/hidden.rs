@@ -9,7 +9,7 @@ use super::block::Item;
 use super::handlers::answer;
 use super::matcher::Matcher;
 use super::parts::Parts;
-use super::pattern::pattern;
+use super::pattern::{expression, has_variable, pattern};
 use super::rewrite::Rewritten;
 use super::scope::Scope;
 use crate::mount::Keys;
@@ -41,6 +41,17 @@ impl ConfigFiles {
             self.files.push(file);
         }
         d.children().iter().for_each(|inner| self.add(inner));
+    }
+
+    /// Their last names, each once.
+    fn names(&self) -> Vec<&str> {
+        let mut names: Vec<&str> = Vec::new();
+        for name in self.files.iter().filter_map(|file| file.file_name()?.to_str()) {
+            if !name.starts_with('.') && !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        names
     }
 
     /// Paths of those beneath a root, as a client requests them.
@@ -79,7 +90,33 @@ fn is_among(hidden: &Matcher, requests: &Matcher) -> bool {
             .any(|path| requests.paths.iter().any(|written| is_met(path, written)))
 }
 
-/// Adds mounts before one of files, which answer 404 for the files of the configuration.
+/// The requests of these names in any directory. `None`: the patterns of the files hold none.
+fn by_name(names: &[&str], requests: Matcher) -> Option<Matcher> {
+    let may_meet = |name: &&&str| {
+        let is_met = |written: &String| {
+            pattern(&written.to_ascii_lowercase()).map_or(true, |glob| {
+                // A pattern without a slash is one of last names.
+                glob.contains('/')
+                    || glob::matches(&glob, format!("/{name}").to_ascii_lowercase().as_bytes())
+            })
+        };
+        requests.paths.is_empty() || requests.paths.iter().any(is_met)
+    };
+    let names: Vec<&str> = names.iter().filter(may_meet).copied().collect();
+    if names.is_empty() {
+        return None;
+    }
+    if requests.paths.is_empty() {
+        let paths = names.iter().map(|name| format!("*/{name}")).collect();
+        return Some(Matcher { paths, ..requests });
+    }
+    let all: Vec<String> = names.iter().map(|name| expression(name)).collect();
+    let regex = Some((String::new(), format!("^(?:{})$", all.join("|"))));
+    Some(Matcher { regex, ..requests })
+}
+
+/// Adds mounts before one of files, which answer 404 for the files of the configuration: by their
+/// names in any directory where the root has a variable.
 ///
 /// # Errors
 /// Requests of the files that patterns of paths cannot express.
@@ -95,14 +132,32 @@ pub(super) fn hide(
     if matches!(scope.rewritten, Some(Rewritten::Page(_))) {
         return Ok(());
     }
-    for path in parts.config_files.beneath(root) {
-        let hidden = Matcher { paths: vec![path], ..Matcher::default() };
-        let hidden = scope.own(Some(&hidden))?.unwrap_or_default();
-        let met = match scope.requests(item.matcher.as_ref())? {
-            None => hidden,
-            Some(requests) if !is_among(&hidden, &requests) => continue,
-            Some(requests) => Matcher { paths: hidden.paths, ..requests },
-        };
+    let requests = scope.requests(item.matcher.as_ref())?;
+    let mut all = Vec::new();
+    if has_variable(root) {
+        let names = parts.config_files.names();
+        all.extend(by_name(&names, requests.unwrap_or_default()));
+        let text = format!(
+            "the root has a variable: files with the names of the configuration ({}) are 404 in each directory, such as \
+             GET /x/{}",
+            names.join(", "),
+            names.first().unwrap_or(&"")
+        );
+        if !all.is_empty() {
+            report.remark(item.d, &text);
+        }
+    } else {
+        for path in parts.config_files.beneath(root) {
+            let hidden = Matcher { paths: vec![path], ..Matcher::default() };
+            let hidden = scope.own(Some(&hidden))?.unwrap_or_default();
+            match &requests {
+                None => all.push(hidden),
+                Some(requests) if !is_among(&hidden, requests) => {}
+                Some(requests) => all.push(Matcher { paths: hidden.paths, ..requests.clone() }),
+            }
+        }
+    }
+    for met in all {
         let path = if scope.prefix.is_empty() { "/" } else { &scope.prefix };
         let keys = [answer("", 404), scope.mounted()].concat();
         let mount = parts.mount(path.to_owned(), met.key()?, keys);

@@ -6,6 +6,7 @@ use std::path::Path;
 use crate::include::{matching, text_of};
 use crate::syntax::Directive;
 
+use super::pattern::has_variable;
 use super::syntax::{parse, parse_part};
 
 /// Deepest nesting of imports.
@@ -114,6 +115,13 @@ impl Reader {
     /// Texts and names of the files of an import; a pattern may have none.
     fn files(&mut self, d: &Directive, depth: usize) -> Vec<(String, String)> {
         let pattern = d.arg(0);
+        if has_variable(pattern) {
+            self.problems.push(format!(
+                "{}: the name of an import has no variable: write its value, not {pattern}",
+                d.at
+            ));
+            return Vec::new();
+        }
         if !self.reads_files || depth >= DEPTH_MAX {
             self.problems.push(format!("{}: no snippet `{pattern}` is before it", d.at));
             return Vec::new();

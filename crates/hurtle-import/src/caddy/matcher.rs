@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use toml::{Table, Value};
 
 use super::condition::condition;
-use super::pattern::{expression, holds, is_placeholder, pattern};
+use super::pattern::{expression, fixed, holds, is_placeholder, may_be_matcher, pattern};
 use crate::mount::Keys;
 use crate::report::Report;
 use crate::syntax::Directive;
@@ -59,11 +59,15 @@ pub(super) fn definitions(
 /// Directives that have no matcher.
 const MATCHED_NEVER: [&str; 6] = ["bind", "handle_errors", "log", "tls", "try_files", "vars"];
 
+/// Directives without words behind their matcher.
+const HAVE_NO_WORDS: [&str; 5] = ["abort", "handle", "handle_path", "request_body", "route"];
+
 /// Takes the matcher off the arguments of a directive: `*`, a path, or a name. `None`: every
 /// request.
 ///
 /// # Errors
-/// A name without a definition that could be translated.
+/// A name without a definition that could be translated, paths with a variable, and words behind
+/// the matcher of a directive that has none.
 pub(super) fn split<'d>(
     d: &'d Directive,
     named: &Named,
@@ -74,17 +78,22 @@ pub(super) fn split<'d>(
         "redir" | "rewrite" | "root" => rest.is_empty(),
         name => MATCHED_NEVER.contains(&name),
     };
-    match d.args.first().filter(|_| !is_value).map(String::as_str) {
-        Some("*") => Ok((None, rest)),
-        Some(path) if path.starts_with('/') => {
+    let (matcher, args) = match d.args.first().filter(|_| !is_value).map(String::as_str) {
+        Some("*") => (None, rest),
+        Some(path) if may_be_matcher(path) => {
+            fixed(path)?;
             let paths = vec![path.to_owned()];
-            Ok((Some(Matcher { paths, ..Matcher::default() }), rest))
+            (Some(Matcher { paths, ..Matcher::default() }), rest)
         }
         Some(name) if name.starts_with('@') => match named.get(name) {
-            Some(matcher) => Ok((Some(matcher.clone()), rest)),
-            None => Err(format!("the matcher {name} is not known")),
+            Some(matcher) => (Some(matcher.clone()), rest),
+            None => return Err(format!("the matcher {name} is not known")),
         },
-        _ => Ok((None, &d.args)),
+        _ => (None, d.args.as_slice()),
+    };
+    match args.first().filter(|_| HAVE_NO_WORDS.contains(&d.name.as_str())) {
+        Some(other) => Err(format!("{other} is no matcher, such as /path/*, * or @name")),
+        None => Ok((matcher, args)),
     }
 }
 
@@ -144,6 +153,7 @@ impl Matcher {
         if value == "*" {
             return self.set(kind, name, Value::from(true));
         }
+        fixed(name)?;
         let inner = value.trim_matches('*');
         if inner.contains('*') || is_placeholder(value) {
             return Err("the value is text, perhaps with * at its ends".to_owned());
@@ -161,6 +171,7 @@ impl Matcher {
     }
 
     pub(super) fn set(&mut self, kind: &str, name: &str, value: Value) -> Result<(), String> {
+        fixed(name)?;
         let known = self.others.entry(kind).or_insert_with(|| Value::Table(Table::new()));
         let Value::Table(known) = known else { return Err("unexpected".to_owned()) };
         match known.insert(name.to_owned(), value) {

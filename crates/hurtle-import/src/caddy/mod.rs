@@ -13,6 +13,7 @@ mod access;
 mod address;
 mod block;
 mod condition;
+mod error_lines;
 mod error_pages;
 mod errors;
 mod fastcgi_script;

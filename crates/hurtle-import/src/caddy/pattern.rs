@@ -40,6 +40,34 @@ pub(super) fn pattern(path: &str) -> Result<String, String> {
     Ok(format!("{begin}{rest}{end}"))
 }
 
+/// `true` if a text has a variable of the environment, or the text of a file.
+pub(super) fn has_variable(text: &str) -> bool {
+    text.contains("{env.") || text.contains("{file.")
+}
+
+/// Checks a path or a name of a condition. Paths are sorted and compared before the value of a
+/// variable is known, and a name is no value.
+///
+/// # Errors
+/// One with a variable.
+pub(super) fn fixed(text: &str) -> Result<(), String> {
+    match has_variable(text) {
+        true => Err(format!("a path or name of a condition is fixed: write the value of {text}")),
+        false => Ok(()),
+    }
+}
+
+/// `true` for a first argument that Caddy takes for a matcher: a path, or a word that begins with a
+/// variable whose value may be one.
+pub(super) fn may_be_matcher(word: &str) -> bool {
+    let variable = word.strip_prefix("{env.").and_then(|rest| rest.split_once('}'));
+    let begins = |(name, end): (&str, &str)| {
+        let default = name.split_once(':').map_or("", |(_, default)| default);
+        default.starts_with(['/', '@', '*']) || end.ends_with('*')
+    };
+    word.starts_with('/') || variable.is_some_and(begins)
+}
+
 /// A pattern of hurtle as an expression.
 pub(super) fn expression(pattern: &str) -> String {
     let mut out = String::new();

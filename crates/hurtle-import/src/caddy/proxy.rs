@@ -40,9 +40,7 @@ const TRANSPORT_TUNING: &[&str] = &[
     "local_address",
     "max_conns_per_host",
     "max_response_header",
-    "network_proxy",
     "read_buffer",
-    "resolvers",
     "tls",
     "tls_renegotiation",
     "tls_timeout",
@@ -240,7 +238,13 @@ impl Reader {
                     self.tls.insert("key".to_owned(), Value::from(line.arg(1)));
                     ("certificate", Value::from(value))
                 }
-                name if TRANSPORT_TUNING.contains(&name) => {
+                "resolvers" => {
+                    report.remark(line, "the system's DNS knows the upstreams, such as for GET /");
+                    continue;
+                }
+                name if TRANSPORT_TUNING.contains(&name)
+                    || (name == "network_proxy" && value == "none") =>
+                {
                     report.leave_out(line);
                     continue;
                 }

@@ -8,6 +8,14 @@ use super::scope::Scope;
 use crate::report::Report;
 use crate::syntax::Directive;
 
+/// Returns a `root` of a route that Caddy skips: of several it takes the first, unless they stand
+/// together, where the last one counts.
+pub(super) fn skipped_root(route: &[Directive]) -> Option<&Directive> {
+    let is_root = |line: &&Directive| line.name == "root";
+    let lines = route.iter().filter(|line| !line.name.starts_with('@'));
+    lines.skip_while(|line| !is_root(line)).skip_while(is_root).find(is_root)
+}
+
 /// Keeps a setting for the mounts behind it.
 pub(super) fn setting(
     d: &Directive,

@@ -23,6 +23,9 @@ pub(super) fn translate(
     report: &mut Report,
 ) -> Result<(), String> {
     let Item { d, args, .. } = item;
+    if !scope.try_files.is_empty() {
+        return Err("Caddy looks for the path that the try_files before it has found".to_owned());
+    }
     let tries = try_files(args)?;
     let handlers: Vec<&Item<'_>> =
         later.iter().filter(|item| HANDLERS.contains(&item.name())).collect();
@@ -80,6 +83,14 @@ fn is_refusal(d: &Directive) -> bool {
     }
 }
 
+/// `true` for an expression of all paths beneath a directory, such as `^/api/`.
+fn is_of_directory(regex: &str) -> bool {
+    let Some(text) = regex.strip_prefix('^') else { return false };
+    let is_literal = |c: char| c.is_ascii_alphanumeric() || "/_-".contains(c);
+    let (path, end) = text.split_at(text.find(|c| !is_literal(c)).unwrap_or(text.len()));
+    path.ends_with('/') && ["", ".*", ".*$", "(.*)", "(.*)$"].contains(&end)
+}
+
 /// Returns a result of the tries that meets a matcher which the path of the client may not meet.
 fn met_by<'t>(matcher: &Matcher, tries: &'t [String]) -> Option<&'t str> {
     let has_not = matcher.others.contains_key("not");
@@ -90,19 +101,12 @@ fn met_by<'t>(matcher: &Matcher, tries: &'t [String]) -> Option<&'t str> {
         // hurtle redirects to a directory, and the path is then that of the client.
         Some("" | "/") => false,
         Some(end) => {
+            let end = end.to_ascii_lowercase();
             let name = end.trim_start_matches('/');
-            let is_path = |path: &String| match path.strip_suffix('*') {
-                // Beneath a directory the result is where the path is.
-                Some(begin) if begin.ends_with('/') => false,
-                Some(begin) => {
-                    let last = begin.rsplit('/').next().unwrap_or_default();
-                    last.contains('.') || name.starts_with(last)
-                }
-                None => path.ends_with(end),
-            };
+            let is_path = |path: &String| may_end(&path.to_ascii_lowercase(), &end, name);
             // An expression of names with a dot at their begin is met by the path, too.
-            let is_regex =
-                matcher.regex.as_ref().is_some_and(|(_, text)| !text.starts_with(r"/\."));
+            let is_other = |text: &str| !text.starts_with(r"/\.") && !is_of_directory(text);
+            let is_regex = matcher.regex.as_ref().is_some_and(|(_, text)| is_other(text));
             has_not || is_regex || matcher.paths.iter().any(is_path)
         }
         None => {
@@ -117,7 +121,28 @@ fn met_by<'t>(matcher: &Matcher, tries: &'t [String]) -> Option<&'t str> {
     tries.iter().find(is_met).map(String::as_str)
 }
 
+/// `true`: a path with this end may meet a pattern which the path without it does not meet. `name`:
+/// the end without its slash.
+fn may_end(pattern: &str, end: &str, name: &str) -> bool {
+    match pattern.strip_suffix('*') {
+        // Beneath a directory the result is where the path is.
+        Some(begin) if begin.ends_with('/') => false,
+        Some(begin) => {
+            let last = begin.rsplit(['/', '*']).next().unwrap_or_default();
+            let is_within = begin.contains('*') && name.contains(last);
+            last.contains('.') || name.starts_with(last) || is_within
+        }
+        None => {
+            let last = pattern.rsplit('*').next().unwrap_or_default();
+            last.ends_with(end) || end.ends_with(last)
+        }
+    }
+}
+
 /// Checks a handler before the files: it gets the request whether or not a file is there.
+///
+/// # Errors
+/// One that gets the path of a file in Caddy, which hurtle sends itself.
 fn beside(other: &Item<'_>, tries: &[String]) -> Result<(), String> {
     let is_of_path = |matcher: &Matcher| matcher.is_of_path() && matcher.file.is_none();
     if !other.matcher.as_ref().is_some_and(is_of_path) {
@@ -129,14 +154,18 @@ fn beside(other: &Item<'_>, tries: &[String]) -> Result<(), String> {
         }
         name => FIXED.contains(&name),
     };
-    if let Some(result) =
-        other.matcher.as_ref().filter(|_| is_refusal(other.d)).and_then(|own| met_by(own, tries))
-    {
-        return Err(format!(
-            "in Caddy `{}` refuses the file of {result}, too, which hurtle finds behind it: write it for a whole \
-             directory, such as /private/*",
-            other.d
-        ));
+    if let Some(result) = other.matcher.as_ref().and_then(|own| met_by(own, tries)) {
+        let other = other.d;
+        return Err(match is_refusal(other) {
+            true => format!(
+                "in Caddy `{other}` refuses the file of {result}, too, which hurtle finds behind it: write it for a \
+                 whole directory, such as /private/*"
+            ),
+            false => format!(
+                "in Caddy `{other}` gets the path of {result}, too, of which hurtle sends the file: leave {result} \
+                 out, or write `{other}` for a whole directory"
+            ),
+        });
     }
     let keeps_path = tries.iter().all(|path| path.starts_with("{path}"));
     let is_of_upstream =

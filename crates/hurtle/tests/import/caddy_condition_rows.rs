@@ -190,4 +190,20 @@ pub(super) const CONDITION_ROWS: &[Row] = &[
         site: "forward_auth 127.0.0.1:1 {\nuri /verify\n}\nrespond ok\nhandle_errors 502 {\nrespond \"no login now\" 502\n}",
         requests: &["GET /", "GET /x"],
     },
+    Row {
+        sentence: "the last of two roots that stand together",
+        site: "root * {root}/docs\nroot * {root}\nroute /docs/* {\nroot * {root}/dir\nroot * {root}\nfile_server\n}\nfile_server",
+        requests: &["GET /a.txt", "GET /guide.txt", "GET /docs/guide.txt"],
+    },
+    Row {
+        sentence: "a text of one error, and a page of the others",
+        site: "root * {root}\nfile_server\nreverse_proxy /gone/* 127.0.0.1:1\nhandle_errors {\n@404 expression {err.status_code} == 404\n\
+               rewrite * /about.html\nrespond @404 none\nfile_server\n}",
+        requests: &["GET /none", "GET /gone/x", "GET /a.txt"],
+    },
+    Row {
+        sentence: "pages of errors in a directory of their files",
+        site: "root * {root}/docs\nfile_server\nhandle_errors {\nrewrite * /404.html\nfile_server {\nroot {root}\n}\n}",
+        requests: &["GET /none", "GET /guide.txt"],
+    },
 ];

@@ -7,6 +7,131 @@ use crate::caddy_table::without_comments;
 /// A sentence, a Caddyfile, and the beginning of a refusal.
 const REFUSED: &[(&str, &str, &str)] = &[
     (
+        "a refusal of a path with a variable",
+        ":80 {\n@a path {$ADMIN:/admin}/*\nrespond @a 403\nrespond ok\n}",
+        "Caddyfile:2: cannot translate `@a path {env.ADMIN:/admin}/*`: `path {env.ADMIN:/admin}/*`: a path or name of a condition is fixed",
+    ),
+    (
+        "a path that Caddy reads when a request comes",
+        ":80 {\n@a path {env.ADMIN}/*\nrespond @a 403\nrespond ok\n}",
+        "Caddyfile:2: cannot translate `@a path {env.ADMIN}/*`: `path {env.ADMIN}/*`: a path or name",
+    ),
+    (
+        "an exception of a path with a variable",
+        ":80 {\n@a not path /{$OPEN:open}/*\nrespond @a 403\nrespond ok\n}",
+        "Caddyfile:2: cannot translate `@a not path /{env.OPEN:open}/*`: `not path /{env.OPEN:open}/*`: a path or name",
+    ),
+    (
+        "a password in a block of a path with a variable",
+        ":80 {\nhandle /{$P:admin}/* {\nbasic_auth {\nanna $2a$14$x\n}\nrespond secret\n}\nreverse_proxy app:1\n}",
+        "Caddyfile:2: cannot translate `handle /{env.P:admin}/*`: a path or name of a condition is fixed",
+    ),
+    (
+        "a password of a path with a variable, before a block",
+        ":80 {\nbasic_auth /{$A:admin}/* {\nanna $2a$14$x\n}\nhandle /admin/* {\nreverse_proxy app:1\n}\n}",
+        "Caddyfile:2: cannot translate `basic_auth /{env.A:admin}/*`: a path or name of a condition is fixed",
+    ),
+    (
+        "a block whose path begins with a variable",
+        ":80 {\nroot * /srv\nhandle {$PUB:/public}/* {\nfile_server\n}\nhandle {\nrespond 403\n}\n}",
+        "Caddyfile:3: cannot translate `handle {env.PUB:/public}/*`: a path or name of a condition is fixed",
+    ),
+    (
+        "a route of a path that is a variable",
+        ":80 {\nroute {$PUB} {\nrespond open\n}\nrespond 403\n}",
+        "Caddyfile:2: cannot translate `route {env.PUB}`: {env.PUB} is no matcher",
+    ),
+    (
+        "an end of requests of a path that is a variable",
+        ":80 {\nabort {$PUB}/x\nrespond ok\n}",
+        "Caddyfile:2: cannot translate `abort {env.PUB}/x`: {env.PUB}/x is no matcher",
+    ),
+    (
+        "a refusal of a path that is a variable",
+        ":80 {\nrespond {$CLOSED:/closed} 403\nrespond ok\n}",
+        "Caddyfile:2: cannot translate `respond {env.CLOSED:/closed} 403`: a path or name of a condition is fixed",
+    ),
+    (
+        "a status that is a variable",
+        ":80 {\nrespond /closed {$CODE:403}\nrespond ok\n}",
+        "Caddyfile:2: cannot translate `respond /closed {env.CODE:403}`: a status has no variable",
+    ),
+    (
+        "a status of an error that is a variable",
+        ":80 {\nerror /closed closed {$CODE}\nrespond ok\n}",
+        "Caddyfile:2: cannot translate `error /closed closed {env.CODE}`: its second word is a status",
+    ),
+    (
+        "a parameter whose name is a variable",
+        ":80 {\n@m query {$K:token}=x\nrespond @m 405\nrespond ok\n}",
+        "Caddyfile:2: cannot translate `@m query {env.K:token}=x`: `query {env.K:token}=x`: a path or name",
+    ),
+    (
+        "a field whose name is a variable",
+        ":80 {\n@m header !{$K:X-Key}\nrespond @m 403\nrespond ok\n}",
+        "Caddyfile:2: cannot translate `@m header !{env.K:X-Key}`: `header !{env.K:X-Key}`: a path or name",
+    ),
+    (
+        "a method that is a variable",
+        ":80 {\n@m method {$M:POST}\nrespond @m 405\nrespond ok\n}",
+        "Caddyfile:2: cannot translate `@m method {env.M:POST}`: `method {env.M:POST}`: the methods of a condition",
+    ),
+    (
+        "a script of an upstream that try_files finds",
+        ":80 {\nroot * /srv\ntry_files {path} {path}.php\n@php path *.php\nreverse_proxy @php app:1\nfile_server\n}",
+        "Caddyfile:3: cannot translate `try_files {path} {path}.php`: in Caddy `reverse_proxy @php app:1` gets the path of {path}.php",
+    ),
+    (
+        "a script of an upstream that is an index",
+        ":80 {\nroot * /srv\ntry_files {path} {path}/index.php\n@php path *.PHP\nhandle @php {\nreverse_proxy app:1\n}\nfile_server\n}",
+        "Caddyfile:3: cannot translate `try_files {path} {path}/index.php`: in Caddy `handle @php` gets the path of {path}/index.php",
+    ),
+    (
+        "a second try_files, for what the first has found",
+        ":80 {\nroot * /srv\ntry_files {path} {path}.html\ntry_files {path} /index.html\nfile_server\n}",
+        "Caddyfile:4: cannot translate `try_files {path} /index.html`: Caddy looks for the path",
+    ),
+    (
+        "a later root of a route, which Caddy skips",
+        ":80 {\nroute {\nroot * /srv/a\nfile_server /x/*\nroot * /srv/b\nfile_server\n}\n}",
+        "Caddyfile:5: cannot translate `root * /srv/b`: Caddy skips it",
+    ),
+    (
+        "a page of errors that a script makes",
+        ":80 {\nroot * /srv\nreverse_proxy app:1\nhandle_errors {\nrewrite * /error.php\nphp_fastcgi unix//run/php.sock\n}\n}",
+        "Caddyfile:5: cannot translate `rewrite * /error.php`: of errors it knows a page whose only handler is file_server",
+    ),
+    (
+        "a page of one error that another server has",
+        ":80 {\nroot * /srv\nfile_server\nhandle_errors {\n@404 expression {err.status_code} == 404\nrewrite @404 /not-found\nreverse_proxy errors:3001\n}\n}",
+        "Caddyfile:6: cannot translate `rewrite @404 /not-found`: of errors it knows a page whose only handler is file_server",
+    ),
+    (
+        "a page of one error that another server of a block has",
+        ":80 {\nroot * /srv\nfile_server\nhandle_errors {\n@404 expression {err.status_code} == 404\nhandle {\nrewrite @404 /not-found\nreverse_proxy errors:3001\n}\n}\n}",
+        "Caddyfile:7: cannot translate `rewrite @404 /not-found`: of errors it knows a page whose only handler is file_server",
+    ),
+    (
+        "a text of errors of some paths, by a matcher of the site",
+        ":80 {\n@api path /api/*\nreverse_proxy app:1\nhandle_errors {\nrespond @api none\nrespond other\n}\n}",
+        "Caddyfile:5: cannot translate `respond @api none`: of conditions of errors it knows those of statuses",
+    ),
+    (
+        "pages of errors with a status of their own",
+        ":80 {\nroot * /srv\nfile_server\nhandle_errors {\nrewrite * /404.html\nfile_server {\nstatus 200\n}\n}\n}",
+        "Caddyfile:7: cannot translate `status 200`: the files of errors have no such setting",
+    ),
+    (
+        "a directory for some errors",
+        ":80 {\nroot * /srv\nfile_server\nhandle_errors {\n@404 expression {err.status_code} == 404\nroot @404 /pages\nrewrite * /e.html\nfile_server\n}\n}",
+        "Caddyfile:6: cannot translate `root @404 /pages`: for some errors the directory is one of a `handle`",
+    ),
+    (
+        "a proxy between a site and its upstream",
+        ":80 {\nreverse_proxy app:1 {\ntransport http {\nnetwork_proxy url http://proxy:3128\n}\n}\n}",
+        "Caddyfile:4: cannot translate `network_proxy url http://proxy:3128`: hurtle's proxy has no such setting",
+    ),
+    (
         "a refusal by an expression of files that try_files finds",
         ":80 {\nroot * /srv\ntry_files {path} {path}.html\n@a path_regexp ^/(admin|secret)\\.html\nrespond @a 403\nfile_server\n}",
         "Caddyfile:3: cannot translate `try_files {path} {path}.html`: in Caddy `respond @a 403` refuses",
@@ -135,6 +260,21 @@ const REFUSED: &[(&str, &str, &str)] = &[
 
 /// A sentence, a Caddyfile, and a part of its configuration.
 const TRANSLATED: &[(&str, &str, &str)] = &[
+    (
+        "variables in directories, values and upstreams",
+        ":80 {\nroot * {$WWW:/srv}\nheader X-A {env.A}\n@a header X-Key {$KEY}\nreverse_proxy @a {$APP:a:1}\nfile_server\n}",
+        "match = { header = { X-Key = [\"{env.KEY}\"] } }\nproxy = \"http://{env.APP:a:1}\"",
+    ),
+    (
+        "an upstream of a directory by an expression, beside try_files",
+        ":80 {\nroot * /srv\ntry_files {path} {path}.html\n@api path_regexp ^/api/(.*)$\nreverse_proxy @api a:1\nfile_server\n}",
+        "proxy = \"http://a:1\"",
+    ),
+    (
+        "files of the configuration beneath a root with a variable, for some paths",
+        ":80 {\nroot * {$WWW:/srv}\n@docs path /docs/* *.txt\nfile_server @docs\nfile_server\n}",
+        "match = { path = [\"/docs/**\", \"*.txt\"], regex = \"^(?:.*/Caddyfile)$\" }\nrespond = \"\"\nstatus = 404",
+    ),
     (
         "names with a dot that are refused beside try_files",
         ":80 {\nroot * /srv\ntry_files {path} {path}.html\n@hidden path_regexp /\\.\nrespond @hidden 404\nfile_server\n}",

@@ -338,6 +338,65 @@ fn files_of_the_configuration_are_hidden() {
 }
 
 #[test]
+fn files_of_the_configuration_are_hidden_by_name_where_the_root_is_a_variable() {
+    let dir = Dir::new();
+    let www = dir.0.join("www");
+    let port = free_port();
+    let root = format!("root * {{$HURTLE_NO_SUCH_VARIABLE:{}}}\n", www.display());
+    let site = format!(
+        ":{port} {{\nbind 127.0.0.1\n{root}handle_path /d/* {{\nimport ../part\n}}\n\
+         @docs path /docs/*\nfile_server @docs\nfile_server\n}}\n"
+    );
+    let file = www.join("docs/Caddyfile");
+    fs::write(&file, site).expect("a file");
+    fs::write(www.join("part"), format!("{root}file_server\n")).expect("a file");
+    let imported = caddy_file(&file, false).expect("an import").text;
+    let ours = Ours::start_in(&imported, port, &www.join("docs"));
+    for (path, status) in [
+        ("/docs/Caddyfile", "404"),
+        ("/docs/%43addyfile", "404"),
+        ("/part", "404"),
+        ("/d/docs/Caddyfile", "404"),
+        ("/d/part", "404"),
+        ("/d/docs/guide.txt", "200"),
+        ("/docs/guide.txt", "200"),
+        ("/a.txt", "200"),
+    ] {
+        assert_eq!(ask(ours.port, &format!("GET {path}")).status, status, "{path}\n{imported}");
+    }
+}
+
+#[test]
+fn variables_and_names_that_another_server_knows_have_a_comment() {
+    let table = [
+        (
+            ":80 {\nroot * {$WWW:/srv}\nfile_server\n}",
+            "Caddyfile:3: the root has a variable: files with the names",
+        ),
+        (":80 {\nrespond {$CLOSED} 403\n}", "Caddyfile:2: the variable is a text, also for GET /"),
+        (
+            ":80 {\nreverse_proxy a:1 {\ntransport http {\nresolvers 1.1.1.1\nnetwork_proxy none\n}\n}\n}",
+            "Caddyfile:4: the system's DNS knows the upstreams",
+        ),
+    ];
+    for (text, comment) in table {
+        let imported = caddy(text, false).expect("it is translated").text;
+        assert!(imported.contains(comment), "no {comment} in\n{imported}");
+    }
+}
+
+#[test]
+fn an_import_by_a_variable_is_refused() {
+    let dir = Dir::new();
+    let file = dir.0.join("Caddyfile");
+    fs::write(&file, ":80 {\nimport {$DIR:conf}/*.conf\nroot * /srv\nfile_server\n}\n")
+        .expect("a file");
+    let problems = caddy_file(&file, false).expect_err("a guard may be there").join("\n");
+    let problem = "Caddyfile:2: the name of an import has no variable: write its value";
+    assert!(problems.contains(problem), "{problems}");
+}
+
+#[test]
 fn each_set_of_users_has_a_file_of_its_own() {
     let hash = "$2b$04$abcdefghijklmnopqrstuu2r9OfJnfCsdneAXAGHnS4UpFFP8WIrW";
     let text = format!(
