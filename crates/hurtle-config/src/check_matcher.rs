@@ -82,6 +82,7 @@ fn read(value: &Value<'_>, is_in_not: bool, reader: &mut Reader<'_>) -> Option<M
     }
     table.set("regex", reader, |v, r| v.parse(r, PathRegex::parse).map(Some), &mut matcher.regex);
     if let Some(value) = table.get("method") {
+        refuse_empty(&value, "no method", "write methods such as \"GET\"", reader);
         matcher.methods = value.list(reader, |item, reader| item.parse(reader, method));
     }
     let field = |name: &str| any_field_name(name).map(|name| name.as_str().to_owned());
@@ -94,6 +95,7 @@ fn read(value: &Value<'_>, is_in_not: bool, reader: &mut Reader<'_>) -> Option<M
         _ => conditions(&table, "query", parameter, &mut matcher.query, reader),
     }
     if let Some(value) = table.get("host") {
+        refuse_empty(&value, "no host", "write names such as \"*.example.org\"", reader);
         matcher.hosts = value.list(reader, |item, reader| item.parse(reader, host));
     }
     if let Some(value) = table.get("client") {
@@ -142,13 +144,18 @@ fn patterns(value: &Value<'_>, reader: &mut Reader<'_>) -> Option<Vec<Glob>> {
     (patterns.len() == written).then_some(patterns)
 }
 
-/// Reads the networks of a condition. An empty list would be met by every address.
+/// Reads the networks of a condition.
 fn networks(value: &Value<'_>, reader: &mut Reader<'_>) -> Vec<IpNet> {
-    if value.is_empty_list() {
-        let wrong = ValueError::new("no address is in an empty list");
-        value.report(reader, wrong.hint("write networks such as \"10.0.0.0/8\""));
-    }
+    refuse_empty(value, "no address", "write networks such as \"10.0.0.0/8\"", reader);
     value.list(reader, |item, reader| item.parse(reader, network))
+}
+
+/// Refuses an empty list, which every request would meet.
+fn refuse_empty(value: &Value<'_>, nothing: &str, hint: &str, reader: &mut Reader<'_>) {
+    if value.is_empty_list() {
+        let wrong = ValueError::new(format!("{nothing} is in an empty list"));
+        value.report(reader, wrong.hint(hint));
+    }
 }
 
 /// Reads the conditions on values with names.

@@ -292,14 +292,15 @@ pub(super) fn rule_location(
     wildcards: usize,
     names: &[String],
 ) -> Result<String, ValueError> {
-    let (path, query) = text.split_once('?').map_or((text, None), |(p, q)| (p, Some(q)));
+    let (target, fragment) = text.split_at(text.find('#').unwrap_or(text.len()));
+    let (path, query) = target.split_once('?').map_or((target, None), |(p, q)| (p, Some(q)));
     let is_used = |name: &&String| text.contains(&format!("{{{name}}}"));
     let mut used = names.iter().filter(is_used);
     if let Some(name) = used.find(|name| request_place::is_part(name)) {
         let wrong = format!("{name:?} is both a group and a part of the request");
         return Err(ValueError::new(wrong).hint("give the group another name"));
     }
-    let known = request_place::example(path);
+    let known = request_place::example(&format!("{path}{fragment}"));
     let filled = fill_placeholders(&known, wildcards, names)?;
     location(&filled)?;
     if let Some(query) = query {

@@ -145,6 +145,10 @@ pub(super) fn files(
     }
     table.set("index", reader, index, &mut f.index);
     otherwise::set(table, f, reader);
+    if let (Some(written), Some(TryFile::Status(_))) = (table.get("spa"), f.try_files.last()) {
+        let wrong = ValueError::new("try_files ends with a status for these requests");
+        written.report(reader, wrong.hint("remove one of the two"));
+    }
     table.set("symlinks", reader, symlinks, &mut f.symlinks);
     if f.sidecars_alone
         && !f.sidecars
@@ -188,16 +192,15 @@ fn try_file(text: &str) -> Result<TryFile, ValueError> {
                 .hint("write for example \"=404\"")
         });
     }
-    // The requested path begins with a slash and is checked separately.
     let around = text.replace(PATH_PLACEHOLDER, "x");
     if around.contains(['{', '}', '$']) {
         return Err(ValueError::new(format!("{} has an unknown placeholder", shown(text)))
             .hint(format!("the only one is {PATH_PLACEHOLDER}, the requested path")));
     }
-    match text.strip_prefix(PATH_PLACEHOLDER) {
-        Some(rest) => url_path(&format!("/x{}", rest.replace(PATH_PLACEHOLDER, "/x"))),
-        None => url_path(&text.replace(PATH_PLACEHOLDER, "x")),
-    }?;
+    // The requested path begins with a slash, which it shares with the text before it.
+    let beside_slash = format!("/{PATH_PLACEHOLDER}");
+    let filled = text.replace(&beside_slash, PATH_PLACEHOLDER).replace(PATH_PLACEHOLDER, "/x");
+    url_path(&filled)?;
     Ok(TryFile::Path(text.to_owned()))
 }
 

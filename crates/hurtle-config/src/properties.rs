@@ -83,6 +83,7 @@ fn with_key(section: &Section, name: &str, value: Option<&str>) -> String {
         ("[compress]", "directory_bytes") => {
             format!("root = \".\"\n[compress]\ndirectory = \".\"\n{line}")
         }
+        ("[compress]", "max_bytes") => format!("root = \".\"\n[compress]\nmin_bytes = 0\n{line}"),
         ("[proxy_protocol]", "on") => {
             format!("root = \".\"\n[proxy_protocol]\nfrom = \"10.0.0.0/8\"\n{line}")
         }

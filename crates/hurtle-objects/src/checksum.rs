@@ -1,6 +1,7 @@
 //! Reads the MD5 checksum of an object from the fields of a response. The clients of stores do not
 //! hand it on, so it travels in the extensions of the response. The checksum of bytes that were put
-//! is compared here: a request whose body the store has received differently fails.
+//! is compared here: a request whose body the store has received differently fails. Listings pass
+//! through `reachable`.
 
 use std::io;
 use std::pin::Pin;
@@ -18,6 +19,8 @@ use object_store::client::{
     HttpClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest, HttpRequestBody,
     HttpResponse, HttpService, ReqwestConnector,
 };
+
+use crate::reachable::{is_listing, reachable};
 
 /// The MD5 checksum of a whole object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,7 +51,13 @@ impl HttpService for Reader {
     async fn call(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
         let put =
             (self.compares && request.method() == Method::PUT).then(|| request.body().clone());
+        let lists =
+            request.method() == Method::GET && request.uri().query().is_some_and(is_listing);
         let mut response = self.client.execute(request).await?;
+        if lists && response.status().is_success() {
+            let (parts, body) = response.into_parts();
+            return Ok(HttpResponse::from_parts(parts, reachable(body.bytes().await?).into()));
+        }
         let Some(md5) = md5(response.headers()) else { return Ok(response) };
         if let (Some(body), true) = (put, response.status().is_success())
             && of_body(body) != md5

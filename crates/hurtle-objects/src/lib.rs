@@ -6,7 +6,8 @@
 //! - `origin` looks up objects, and asks the store once for all who wait.
 //! - `slot` has the state of one object, `index` bounds all of them, `directory` names their files.
 //! - `partial` receives an object in chunks and lends the bytes that have arrived.
-//! - `listing` lists names, `upload` puts and deletes objects.
+//! - `listing` lists names, `reachable` leaves those out that no URL reaches.
+//! - `upload` puts and deletes objects.
 //!
 //! One thread talks to all stores ([`Origins`]). Callers on other threads wait for its results, and
 //! never for a lock that is held during I/O.
@@ -34,6 +35,8 @@ mod listing;
 mod origin;
 #[cfg(feature = "stores")]
 mod partial;
+#[cfg(feature = "stores")]
+mod reachable;
 #[cfg(feature = "stores")]
 mod slot;
 #[cfg(feature = "stores")]

@@ -49,13 +49,21 @@ impl Shared {
         if let Some(known) = self.kept(&self.listings.prefixes, prefix, changes) {
             return Ok(known);
         }
-        let page = self.page(prefix, None, 1, None).await;
-        let page =
-            page.inspect_err(|failure| tracing::error!("{}{prefix}: {failure}", self.settings.url));
-        let Some(page) = page? else { return Ok(false) };
-        let has_keys = !page.objects.is_empty() || !page.common_prefixes.is_empty();
+        let has_keys = self.has_keys(prefix).await;
+        let has_keys = has_keys
+            .inspect_err(|failure| tracing::error!("{}{prefix}: {failure}", self.settings.url))?;
         keep(&self.listings.prefixes, prefix, has_keys, changes, PREFIXES_MAX);
         Ok(has_keys)
+    }
+
+    async fn has_keys(&self, prefix: &str) -> Result<bool, Failure> {
+        let Some(first) = self.page(prefix, None, 1, None).await? else { return Ok(false) };
+        if first.has_names() || first.token.is_none() {
+            return Ok(first.has_names());
+        }
+        // The first key is one that no URL reaches. All with its segment are one prefix here.
+        let names = self.page(prefix, Some("/"), PAGE_NAMES, None).await?;
+        Ok(names.is_some_and(|names| names.has_names()))
     }
 
     pub(crate) async fn list(&self, prefix: String) -> Result<Arc<Listing>, Failure> {
@@ -162,6 +170,12 @@ struct Page {
     objects: Vec<object_store::ObjectMeta>,
     common_prefixes: Vec<Path>,
     token: Option<String>,
+}
+
+impl Page {
+    fn has_names(&self) -> bool {
+        !self.objects.is_empty() || !self.common_prefixes.is_empty()
+    }
 }
 
 impl Listing {

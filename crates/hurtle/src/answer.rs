@@ -39,7 +39,9 @@ impl std::error::Error for OwnError {}
 /// The edits that a response needs before it is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Needs {
-    /// Those of its site.
+    /// Those of its site. It is a response of this server, whose Vary they leave.
+    OwnEdits,
+    /// Those of its site. It is a response of an upstream.
     Edits,
     /// Those of its site, and a content-coding if the mount's policy allows one.
     EditsAndCoding,
@@ -50,9 +52,9 @@ pub(crate) enum Needs {
 }
 
 impl Answer {
-    /// A response with these fields.
+    /// A response of this server with these fields.
     pub(crate) fn new(status: StatusCode, fields: Fields, body: Body) -> Answer {
-        Answer { status, fields, body, needs: Needs::Edits }
+        Answer { status, fields, body, needs: Needs::OwnEdits }
     }
 
     /// A response with the ready field lines of a file.

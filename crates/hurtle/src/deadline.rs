@@ -34,9 +34,19 @@ pub(crate) struct Deadlines {
 struct Slot {
     at_ms: Cell<u64>,
     passed: Cell<bool>,
-    /// `true` if the connection is between requests, so that a stopping server may close it.
-    idle: Cell<bool>,
+    idle: Cell<Idle>,
     waker: RefCell<Option<Waker>>,
+}
+
+/// The state that lets a stopping server close a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Idle {
+    /// A request or a handshake is in progress.
+    No,
+    /// The connection of HTTP/1.1 waits for a request.
+    Http1,
+    /// A handshake or a PROXY header has not begun, or HTTP/2 or HTTP/3 decides when it is over.
+    Other,
 }
 
 /// The deadline of a connection, removed from the sweep when dropped. It is registered at the first
@@ -174,9 +184,9 @@ impl Deadlines {
         }
     }
 
-    /// Returns the number of connections between requests.
-    pub(crate) fn idle_count(&self) -> usize {
-        self.slots.borrow().iter().filter(|(_, slot)| slot.idle.get()).count()
+    /// Returns the number of connections of HTTP/1.1 that wait for a request.
+    pub(crate) fn http1_idle_count(&self) -> usize {
+        self.slots.borrow().iter().filter(|(_, slot)| slot.idle.get() == Idle::Http1).count()
     }
 
     /// Begins to stop: connections start no new requests. Connections between requests have `grace`
@@ -186,7 +196,7 @@ impl Deadlines {
         let at_ms = clock::now_ms() + grace.as_millis() as u64;
         self.grace_until_ms.set(at_ms);
         for (_, slot) in self.slots.borrow().iter() {
-            if slot.idle.get() {
+            if slot.idle.get() != Idle::No {
                 slot.at_ms.set(at_ms.min(slot.at_ms.get()));
             }
         }
@@ -221,7 +231,7 @@ impl Watch {
             let slot = Rc::new(Slot {
                 at_ms: Cell::new(NEVER),
                 passed: Cell::new(false),
-                idle: Cell::new(false),
+                idle: Cell::new(Idle::No),
                 waker: RefCell::new(None),
             });
             (self.all.slots.borrow_mut().insert(Rc::clone(&slot)), slot)
@@ -240,9 +250,14 @@ impl Watch {
         }
     }
 
-    /// Sets whether the connection is between requests.
+    /// Sets whether a stopping server may close the connection, which is not one of HTTP/1.1.
     pub(crate) fn set_idle(&self, idle: bool) {
-        self.slot().idle.set(idle);
+        self.slot().idle.set(if idle { Idle::Other } else { Idle::No });
+    }
+
+    /// Sets whether the connection of HTTP/1.1 waits for a request.
+    pub(crate) fn set_http1_idle(&self, idle: bool) {
+        self.slot().idle.set(if idle { Idle::Http1 } else { Idle::No });
     }
 
     /// Awaits `task` until the deadline.

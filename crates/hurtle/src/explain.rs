@@ -159,7 +159,7 @@ async fn explain_request(
         line(&mut out, "apps", &what);
     }
     loop {
-        let answered = describe_route(&mut out, &resolved).await;
+        let answered = describe_route(&mut out, &resolved, request.is_safe()).await;
         let is_refused = gates::describe(&mut out, &resolved, config.store.as_ref(), peer);
         match answered {
             Answered::Otherwise if !is_refused => match resolved.handed_on() {
@@ -254,7 +254,7 @@ async fn answer(
         Ok(_) | Err(HandlerError::Exchange(_)) => None,
     };
     if let Some(answer) = &mut answer {
-        finish(answer, &head, Some(resolved), resolved.edits().hsts().is_some());
+        finish(answer, &head, Some(resolved), is_tls);
     }
     Ok(answer)
 }
@@ -284,8 +284,8 @@ enum Answered {
     Otherwise,
 }
 
-/// Describes the route of a request and its handler.
-async fn describe_route(out: &mut String, resolved: &Resolved<'_>) -> Answered {
+/// Describes the route of a request and its handler. `reads`: the method is GET or HEAD.
+async fn describe_route(out: &mut String, resolved: &Resolved<'_>, reads: bool) -> Answered {
     let site = resolved.site;
     let (path, query, mount, rules) = match resolved.route() {
         None => return Answered::Here,
@@ -351,37 +351,8 @@ async fn describe_route(out: &mut String, resolved: &Resolved<'_>) -> Answered {
             };
         }
         Handler::Directory(directory) => {
-            let mut hands_on = false;
-            let found = match directory.lookup(matched.rest) {
-                None => {
-                    hands_on = directory.otherwise().is_some();
-                    "a hidden name".to_owned()
-                }
-                Some(lookup) => match &lookup.origin {
-                    Some(origin) => objects::describe(&lookup, origin).await,
-                    None => match lookup.probe() {
-                        Ok(target) => {
-                            hands_on = directory.hands_on(&target);
-                            let found = files::describe_target(&lookup.root, matched.rest, &target);
-                            let page = directory.page_for(&target);
-                            found
-                                + &page.map_or(String::new(), |page| files::spa(page, matched.rest))
-                        }
-                        Err(e) => format!("the look-up failed: {e}"),
-                    },
-                },
-            };
             line(out, "mount", &format!("{at}: files"));
-            line(out, "found", &found);
-            if let (true, Some(name)) = (hands_on, directory.otherwise()) {
-                line(out, "otherwise", &format!(" the mount with the name {name:?}"));
-                return Answered::Otherwise;
-            }
-            line(out, "compress", &compression::of_files(directory, &matched));
-            if let Some(what) = compression::dictionary(resolved.edits(), directory, &matched) {
-                line(out, "", &what);
-            }
-            return Answered::Here;
+            return files::describe(out, directory, &matched, resolved.edits(), reads).await;
         }
     };
     line(out, "mount", &what);

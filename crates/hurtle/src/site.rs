@@ -447,6 +447,6 @@ impl Site {
             *lines = forward::edit_lines(lines, &kept, &[], &added).into();
         }
         // The lines have the edits for the page's path; those for the request's path follow.
-        Answer { needs: Needs::Edits, ..page }
+        Answer { needs: Needs::OwnEdits, ..page }
     }
 }

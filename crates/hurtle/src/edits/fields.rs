@@ -113,6 +113,68 @@ impl FieldEdits for LineEdits<'_> {
     }
 }
 
+/// The fields of a response of this server. Its own Vary, by which it selected the response, stands
+/// beside that of a rule, because caches need both.
+pub(crate) struct OwnFields<'a> {
+    fields: &'a mut dyn FieldEdits,
+    /// The server's own lines of Vary; `None`: not read yet.
+    own_vary: Option<Vec<HeaderValue>>,
+    /// `true`: a rule has set Vary.
+    has_vary: bool,
+}
+
+impl<'a> OwnFields<'a> {
+    /// Edits these fields, which no rule has edited yet.
+    pub(crate) fn of(fields: &'a mut dyn FieldEdits) -> OwnFields<'a> {
+        OwnFields { fields, own_vary: None, has_vary: false }
+    }
+}
+
+impl FieldEdits for OwnFields<'_> {
+    fn remove(&mut self, name: &HeaderName) {
+        if *name == header::VARY {
+            (self.own_vary, self.has_vary) = (Some(Vec::new()), false);
+        }
+        self.fields.remove(name);
+    }
+
+    fn append(&mut self, name: &HeaderName, value: &HeaderValue) {
+        self.fields.append(name, value);
+    }
+
+    fn each(&self, take: &mut dyn FnMut(&[u8], &[u8])) {
+        self.fields.each(take);
+    }
+
+    fn set(&mut self, name: &HeaderName, value: &HeaderValue) {
+        if *name != header::VARY {
+            return self.fields.set(name, value);
+        }
+        let own = self.own_vary.get_or_insert_with(|| values(&*self.fields, name));
+        self.fields.remove(name);
+        own.iter().for_each(|line| self.fields.append(name, line));
+        if !own.iter().any(|line| line.as_bytes().eq_ignore_ascii_case(value.as_bytes())) {
+            self.fields.append(name, value);
+        }
+        self.has_vary = true;
+    }
+
+    fn has(&self, name: &HeaderName) -> bool {
+        if *name == header::VARY { self.has_vary } else { self.fields.has(name) }
+    }
+}
+
+/// Returns the value of each line of a field.
+fn values(fields: &dyn FieldEdits, name: &HeaderName) -> Vec<HeaderValue> {
+    let mut values = Vec::new();
+    fields.each(&mut |other, value| {
+        if is_same(other, name.as_str().as_bytes()) {
+            values.extend(HeaderValue::from_bytes(value));
+        }
+    });
+    values
+}
+
 /// Fields to set in the lines of a file and to remove from them, which are made with it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ReadyEdits {
@@ -255,6 +317,34 @@ mod tests {
                         "{sentence} of {field}"
                     );
                 }
+            }
+        }
+    }
+    #[test]
+    fn the_vary_of_a_rule_stands_beside_that_of_this_server() {
+        type Row = (&'static str, &'static [Option<&'static str>], &'static [&'static str]);
+        let rows: &[Row] = &[
+            ("no rule", &[], &["vary: Accept"]),
+            ("a rule", &[Some("Origin")], &["vary: Accept", "vary: Origin"]),
+            ("the same field", &[Some("accept")], &["vary: Accept"]),
+            ("two rules", &[Some("Cookie"), Some("Origin")], &["vary: Accept", "vary: Origin"]),
+            ("a removal", &[None], &[]),
+            ("a removal and a rule", &[None, Some("Origin")], &["vary: Origin"]),
+        ];
+        for (sentence, steps, expected) in rows {
+            let map = HeaderMap::from_iter([(header::VARY, HeaderValue::from_static("Accept"))]);
+            let lines = Bytes::from_static(b"Vary: Accept\r\n");
+            for mut fields in [Fields::Map(map), Fields::Ready(lines)] {
+                edit_fields(&mut fields, |fields| {
+                    let own = &mut OwnFields::of(fields);
+                    for step in *steps {
+                        match step {
+                            Some(value) => own.set(&header::VARY, &HeaderValue::from_static(value)),
+                            None => own.remove(&header::VARY),
+                        }
+                    }
+                    assert_eq!(sorted(own), *expected, "{sentence}");
+                });
             }
         }
     }

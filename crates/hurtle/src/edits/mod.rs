@@ -12,7 +12,7 @@ use http::{HeaderName, HeaderValue, StatusCode, header};
 use hurtle_http::semantics::media;
 use memchr::memmem;
 
-pub(crate) use self::fields::{FieldEdits, ReadyEdits, edit_fields};
+pub(crate) use self::fields::{FieldEdits, OwnFields, ReadyEdits, edit_fields};
 use crate::config::{self, HeaderRule};
 
 /// The preset of `security_headers`. A response that has a field keeps its own value.

@@ -1,7 +1,9 @@
 //! Explains which codings a response is sent in, and why there are none.
 
 use http::header::CACHE_CONTROL;
+use hurtle_http::semantics::accept::Coding;
 
+use crate::body::Stamp;
 use crate::compress::{CODINGS, Policy};
 use crate::edits::ResponseEdits;
 use crate::files::Target;
@@ -12,14 +14,15 @@ use crate::handler::request::MatchedPath;
 
 /// Describes the codings of a path of files.
 pub(super) fn of_files(directory: &Directory, matched: &MatchedPath<'_>) -> String {
-    let found = directory.lookup(matched.rest).and_then(|lookup| lookup.probe().ok());
-    let Some(Target::File { path, states }) = found else { return "no: not a file".to_owned() };
-    let Some((_, stamp)) = states.first() else { return "no: not a file".to_owned() };
+    let Some((path, states)) = file(directory, matched) else {
+        return "no: not a file".to_owned();
+    };
+    let Some(len) = original_len(&states) else { return ON_DISK.to_owned() };
     let others = CODINGS.iter().filter(|coding| states.iter().all(|(found, _)| found != *coding));
     let codings: Vec<String> = others.map(|coding| format!("{coding:?}").to_lowercase()).collect();
-    match directory.compression(matched, &path, stamp.len) {
+    match directory.compression(matched, &path, len) {
         Err(why) => format!("no: {why}"),
-        Ok(()) if codings.is_empty() => "the variants on disk".to_owned(),
+        Ok(()) if codings.is_empty() => ON_DISK.to_owned(),
         Ok(()) => {
             let codings = codings.join(", ");
             format!(
@@ -35,10 +38,9 @@ pub(super) fn dictionary(
     directory: &Directory,
     matched: &MatchedPath<'_>,
 ) -> Option<String> {
-    let found = directory.lookup(matched.rest)?.probe().ok()?;
-    let Target::File { path, states } = found else { return None };
+    let (path, states) = file(directory, matched)?;
     let field = directory.dictionary(matched, &path)?;
-    if directory.compression(matched, &path, states.first()?.1.len).is_err() {
+    if directory.compression(matched, &path, original_len(&states)?).is_err() {
         return None;
     }
     let hint = match edits.value(&CACHE_CONTROL, matched.path).is_some() {
@@ -49,6 +51,25 @@ pub(super) fn dictionary(
     Some(format!(
         "a dictionary, {field}; dcz for clients that have one of the {VERSIONS_MAX} newest versions{hint}"
     ))
+}
+
+const ON_DISK: &str = "the variants on disk";
+
+/// Returns the path and the states of a file. `None`: there is none, or the path is redirected.
+fn file(
+    directory: &Directory,
+    matched: &MatchedPath<'_>,
+) -> Option<(Vec<u8>, Vec<(Coding, Stamp)>)> {
+    match directory.lookup(matched.rest).filter(|_| !matched.is_without_slash())?.probe().ok()? {
+        Target::File { path, states } => Some((path, states)),
+        _ => None,
+    }
+}
+
+/// Returns the length of the file without a coding. `None`: it is missing.
+fn original_len(states: &[(Coding, Stamp)]) -> Option<u64> {
+    let original = states.first().filter(|(coding, _)| *coding == Coding::Identity);
+    original.map(|(_, state)| state.len)
 }
 
 /// Describes the compression of a handler's responses. `None`: it has none of its own.

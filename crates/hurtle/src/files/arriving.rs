@@ -13,7 +13,8 @@ use http_body::{Frame, SizeHint};
 use hurtle_http::message::response::Fields;
 use hurtle_objects::{Arrival, Failure};
 
-use super::objects::{Arriving, status};
+use super::objects::Arriving;
+use super::store::LookupError;
 use super::{Entry, FileQuery, answer};
 use crate::answer::Answer;
 use crate::body::{Body, BoxError, FileSlice, Part, Stream};
@@ -22,22 +23,25 @@ use crate::body::{Body, BoxError, FileSlice, Part, Stream};
 type Reading = Pin<Box<dyn Future<Output = Result<Bytes, Failure>> + Send>>;
 
 /// Answers with a file of which some bytes may not have arrived. `sends`: the body will be sent.
+///
+/// # Errors
+/// The first bytes do not arrive.
 pub(crate) async fn respond(
     entry: &Entry,
     status: StatusCode,
     query: &FileQuery<'_>,
     sends: bool,
-) -> Answer {
+) -> Result<Answer, LookupError> {
     let answer = answer(entry, status, query);
-    if sends && entry.is_arriving() { send_arriving(entry, answer).await } else { answer }
+    if sends && entry.is_arriving() { send_arriving(entry, answer).await } else { Ok(answer) }
 }
 
 /// Replaces parts of files that have not arrived by a stream, once its first bytes are here.
-async fn send_arriving(entry: &Entry, mut answer: Answer) -> Answer {
+async fn send_arriving(entry: &Entry, mut answer: Answer) -> Result<Answer, LookupError> {
     let parts = match std::mem::take(&mut answer.body) {
         Body::File(slice) => vec![Part::File(slice)],
         Body::Parts(parts) => parts,
-        other => return Answer { body: other, ..answer },
+        other => return Ok(Answer { body: other, ..answer }),
     };
     let mut pieces = VecDeque::with_capacity(parts.len());
     let mut has_arrived = true;
@@ -46,7 +50,7 @@ async fn send_arriving(entry: &Entry, mut answer: Answer) -> Answer {
             Part::Bytes(bytes) => Piece::Bytes(bytes.clone()),
             Part::File(slice) => match arrival(entry, slice) {
                 // The entry has no other files.
-                None => return Answer { body: whole(parts), ..answer },
+                None => return Ok(Answer { body: whole(parts), ..answer }),
                 Some(arrival) => {
                     let range = slice.offset..slice.offset + slice.len;
                     has_arrived &= arrival.has_file && arrival.bytes.has(range.clone());
@@ -56,21 +60,19 @@ async fn send_arriving(entry: &Entry, mut answer: Answer) -> Answer {
         });
     }
     if has_arrived {
-        return Answer { body: whole(parts), ..answer };
+        return Ok(Answer { body: whole(parts), ..answer });
     }
     let left = parts.iter().map(Part::len).sum();
     let mut body = ArrivingBody { pieces, reading: None, left };
     // Until the first bytes are here, the response may still be an error.
-    match body.begin().await {
-        Ok(()) => match body.whole() {
-            Some(whole) => Answer { body: Body::Bytes(whole), ..answer },
-            None => {
-                let fields = without_length(answer.fields);
-                Answer { body: Body::Stream(Stream::new(body)), fields, ..answer }
-            }
-        },
-        Err(failure) => Answer::error(status(failure.kind), None),
-    }
+    body.begin().await.map_err(LookupError::Origin)?;
+    Ok(match body.whole() {
+        Some(whole) => Answer { body: Body::Bytes(whole), ..answer },
+        None => {
+            let fields = without_length(answer.fields);
+            Answer { body: Body::Stream(Stream::new(body)), fields, ..answer }
+        }
+    })
 }
 
 fn arrival<'e>(entry: &'e Entry, slice: &FileSlice) -> Option<&'e Arriving> {

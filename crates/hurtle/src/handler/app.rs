@@ -20,7 +20,7 @@ pub(crate) use self::calling::Calling;
 use self::isolated::Isolated;
 use self::watchdog::Watchdog;
 use self::work::Work;
-use crate::body::{BoxError, RequestBody};
+use crate::body::{Body, BoxError, RequestBody};
 use crate::disk::Disk;
 use crate::files::{Arrival, Hashes, Home};
 use crate::rt::Threads;
@@ -34,6 +34,7 @@ pub(crate) struct App {
 /// A service behind a type-erased interface.
 trait Call: Send {
     fn call(&self, request: Request<RequestBody>) -> Calling;
+    fn discard(&self, body: Body);
     fn for_worker(&self, home: &Arc<Home>) -> Box<dyn Call>;
 }
 
@@ -87,6 +88,13 @@ impl App {
         self.service.call(request)
     }
 
+    /// Takes the body of a response in whose place the client gets another one. A service with its
+    /// own threads comes to the end of it, within limits: a component may have work to do behind
+    /// it.
+    pub(crate) fn discard(&self, body: Body) {
+        self.service.discard(body);
+    }
+
     /// A clone for another worker, without shared counters; its files are opened on `disk`.
     pub(crate) fn for_worker(&self, disk: &Disk) -> App {
         let Home { site, mount, hashes, .. } = &*self.home;
@@ -126,6 +134,9 @@ where
         let work = Box::pin(Work::new(self.service.clone(), request));
         Calling { work, watchdog: Some(Arc::clone(&self.watchdog)) }
     }
+
+    /// Drops it, which would otherwise be polled by the worker.
+    fn discard(&self, _: Body) {}
 
     fn for_worker(&self, home: &Arc<Home>) -> Box<dyn Call> {
         let (service, watchdog) = (self.service.clone(), Watchdog::new(home));

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use http::{HeaderValue, Request, StatusCode, header};
 use hurtle_http::semantics::accept::{Coding, prefers_json};
 use hurtle_http::semantics::target::encode_path;
-use hurtle_objects::Origin;
+use hurtle_objects::{Kind, Origin};
 
 use self::archive::url_directories;
 use self::media_types::MediaTypes;
@@ -131,40 +131,54 @@ impl Directory {
         matched: &MatchedPath<'_>,
     ) -> Option<Answer> {
         // The root of the mount needs its slash, or relative links would resolve outside of it.
-        if matched.rest.is_empty() && !matched.path.ends_with(b"/") {
-            return Some(redirect_to_directory(
-                StatusCode::MOVED_PERMANENTLY,
-                request.query,
-                matched,
-            ));
+        if matched.is_without_slash() {
+            return Some(redirect_to_directory(StatusCode::MOVED_PERMANENTLY, matched));
         }
         let Some(lookup) = self.lookup(matched.rest) else {
             return self.config.otherwise.is_none().then(not_found);
         };
         let lookup = Arc::new(lookup);
+        let found = match self.find(store, request, matched, &lookup).await {
+            // An object has changed since the store described it: the store describes it anew.
+            Err(LookupError::Origin(failure)) if failure.kind == Kind::Changed => {
+                Box::pin(self.find(store, request, matched, &lookup)).await
+            }
+            found => found,
+        };
+        found.unwrap_or_else(|trouble| Some(trouble.answer(matched.path)))
+    }
+
+    /// Looks up a path, and answers with what is there.
+    async fn find(
+        &self,
+        store: &Rc<Store>,
+        request: &HandlerRequest<'_>,
+        matched: &MatchedPath<'_>,
+        lookup: &Arc<Lookup>,
+    ) -> Result<Option<Answer>, LookupError> {
         let looked_up_ms = clock::now_ms();
-        match store.find(&lookup, request.get && request.file.is_for_the_whole()).await {
-            Err(trouble) => Some(trouble.answer(matched.path)),
-            Ok(Outcome::File { path, opened }) => {
-                let found = Found { lookup, looked_up_ms, path, opened };
+        match store.find(lookup, request.get && request.file.is_for_the_whole()).await? {
+            Outcome::File { path, opened } => {
+                let found = Found { lookup: Arc::clone(lookup), looked_up_ms, path, opened };
                 let entry = self.entry(matched, found, request.status);
                 let (ok, file) = (StatusCode::OK, &request.file);
                 if entry.is_arriving() {
-                    return Some(Box::pin(files::respond(&entry, ok, file, request.get)).await);
+                    return Box::pin(files::respond(&entry, ok, file, request.get)).await.map(Some);
                 }
                 let answer = files::answer(&entry, ok, file);
                 if matched.cacheable && request.status == ok {
                     store.keep(request.key, entry);
                 }
-                Some(answer)
+                Ok(Some(answer))
             }
-            Ok(Outcome::Other(Target::Directory(path, _))) if self.config.listing => {
-                Some(Box::pin(self.list(store, request, matched, lookup, path)).await)
+            Outcome::Other(Target::Directory(path, _)) if self.config.listing => {
+                let lookup = Arc::clone(lookup);
+                Ok(Some(Box::pin(self.list(store, request, matched, lookup, path)).await))
             }
-            Ok(Outcome::Other(target)) if self.hands_on(&target) => None,
-            Ok(Outcome::Other(target)) => {
+            Outcome::Other(target) if self.hands_on(&target) => Ok(None),
+            Outcome::Other(target) => {
                 let response = self.respond_without_file(store, request, matched, target);
-                Some(Box::pin(response).await)
+                Box::pin(response).await.map(Some)
             }
         }
     }
@@ -217,7 +231,7 @@ impl Directory {
         let found = Found { lookup, looked_up_ms, path, opened };
         let entry = self.entry_with(matched, found, rules);
         let query = FileQuery { accept_encoding, ..FileQuery::default() };
-        Some(files::respond(&entry, status, &query, true).await)
+        files::respond(&entry, status, &query, true).await.ok()
     }
 
     async fn respond_without_file(
@@ -226,19 +240,17 @@ impl Directory {
         request: &HandlerRequest<'_>,
         matched: &MatchedPath<'_>,
         target: Target,
-    ) -> Answer {
-        match target {
-            Target::SlashMissing => {
-                redirect_to_directory(StatusCode::MOVED_PERMANENTLY, request.query, matched)
-            }
+    ) -> Result<Answer, LookupError> {
+        Ok(match target {
+            Target::SlashMissing => redirect_to_directory(StatusCode::MOVED_PERMANENTLY, matched),
             Target::Status(status) => Answer::error(status, None),
             Target::Denied => Answer::error(StatusCode::FORBIDDEN, None),
             Target::Missing | Target::Directory(..) => {
-                self.spa_fallback(store, request, matched).await
+                self.spa_fallback(store, request, matched).await?
             }
             // The caller handles files and listings.
             Target::Outside | Target::File { .. } => not_found(),
-        }
+        })
     }
 
     async fn list(
@@ -250,7 +262,7 @@ impl Directory {
         path: Vec<u8>,
     ) -> Answer {
         if let Some(archives) = &self.archives
-            && let Some(format) = Format::from_query(request.query)
+            && let Some(format) = Format::from_query(matched.query)
         {
             let (request, archive) = ((request, matched), (&**archives, format));
             return Box::pin(self.archive(archive, store, request, (lookup, path))).await;
@@ -259,8 +271,8 @@ impl Directory {
             path,
             url_path: matched.path.to_vec(),
             dotfiles: self.config.dotfiles,
-            view: View::from_query(request.query),
-            filter: Filter::from_query(request.query),
+            view: View::from_query(matched.query),
+            filter: Filter::from_query(matched.query),
             json: prefers_json(request.accept),
             has_archives: self.archives.is_some(),
             takes_uploads: self.uploads.is_some() && uploads::takes_names_in(matched.rest),
@@ -290,7 +302,7 @@ impl Directory {
         let tries = if self.config.try_files.is_empty() {
             vec![Try::Path(rest.to_vec())]
         } else {
-            self.config.try_files.iter().map(|t| expand(t, rest)).collect()
+            self.config.try_files.iter().filter_map(|t| expand(t, rest)).collect()
         };
         Some(Lookup { rules: Arc::clone(&self.rules), tries })
     }
@@ -374,26 +386,29 @@ fn lookup_rules(
     }
 }
 
-fn expand(attempt: &TryFile, rest: &[u8]) -> Try {
-    match attempt {
-        TryFile::Status(status) => Try::Status(*status),
-        TryFile::Path(template) => {
-            let template = template.trim_start_matches('/').as_bytes();
-            let mut path = Vec::with_capacity(template.len() + rest.len());
-            match memchr::memmem::find(template, b"{path}") {
-                None => path.extend_from_slice(template),
-                Some(at) => {
-                    path.extend_from_slice(&template[..at]);
-                    path.extend_from_slice(rest);
-                    path.extend_from_slice(&template[at + b"{path}".len()..]);
-                }
+/// Returns the candidate of an element of `try_files` for the path `rest`. `None`: one of its
+/// segments is `.` or `..`, as of `{path}..` for a directory.
+fn expand(attempt: &TryFile, rest: &[u8]) -> Option<Try> {
+    let template = match attempt {
+        TryFile::Status(status) => return Some(Try::Status(*status)),
+        TryFile::Path(template) => template,
+    };
+    let mut path: Vec<u8> = Vec::with_capacity(template.len() + rest.len());
+    for (number, text) in template.split("{path}").enumerate() {
+        if number > 0 {
+            // The requested path begins with a slash.
+            if !path.is_empty() && !path.ends_with(b"/") {
+                path.push(b'/');
             }
-            // The requested path of the root is empty.
-            let leading = path.iter().take_while(|b| **b == b'/').count();
-            path.drain(..leading);
-            Try::Path(path)
+            path.extend_from_slice(rest);
         }
+        // The requested path of the root, and of a directory, ends with a slash.
+        let is_after_slash = path.is_empty() || path.ends_with(b"/");
+        let text = if is_after_slash { text.trim_start_matches('/') } else { text };
+        path.extend_from_slice(text.as_bytes());
     }
+    let has_dots = path.split(|b| *b == b'/').any(|segment| matches!(segment, b"." | b".."));
+    (!has_dots).then_some(Try::Path(path))
 }
 
 /// Opens a store. `None`: the system refuses a thread; the look-ups of files then fail.

@@ -31,7 +31,7 @@ use self::peers::Peers;
 use super::Answering;
 use super::body_buffer::{BodyBuffer, BufferError, OutgoingBody, Taken, note_passed_on};
 use super::request::{AuthorizerVariables, MatchedPath, RequestContext};
-use crate::answer::Answer;
+use crate::answer::{Answer, Needs};
 use crate::body::{Body, RequestBody};
 use crate::config::{
     self, Buffering, Cgi, Connecting, FastCgi, GatewayCall, ProgramLimits, RequestFields, Upstream,
@@ -123,7 +123,7 @@ impl Gateway {
     /// scripts are served: relative links need that slash.
     pub(crate) fn is_directory(&self, matched: &MatchedPath<'_>) -> bool {
         let has_files = matches!(self.to, Backend::FastCgi(_)) && self.scripts.is_some();
-        has_files && matched.rest.is_empty() && !matched.path.ends_with(b"/")
+        has_files && matched.is_without_slash()
     }
 
     /// Returns whether it is an application that bodies are kept for, and not a directory of
@@ -386,7 +386,7 @@ impl Authorizer {
             return Ok(granted);
         }
         let answer = Answer::new(status, Fields::Map(fields), body.into_body());
-        Err(Unauthorized::Refused(answer))
+        Err(Unauthorized::Refused(Answer { needs: Needs::Edits, ..answer }))
     }
 }
 

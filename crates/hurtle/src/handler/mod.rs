@@ -21,6 +21,7 @@ pub(crate) mod wait;
 mod websocket;
 
 use std::future::poll_fn;
+use std::mem;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::Poll;
@@ -37,6 +38,7 @@ use self::named_file::named_file;
 pub(crate) use self::proxy::{RelayEnd, TunnelEnd, UpstreamBody, UpstreamResponse, UpstreamTunnel};
 use self::request::{MatchedPath, RequestContext};
 use crate::answer::{Answer, Needs};
+use crate::body::Body;
 use crate::files;
 use crate::transport::Offer;
 use crate::uploads::{self, Uploads};
@@ -177,10 +179,10 @@ impl Handler {
                 let mut call = app.call(request, client);
                 // Most applications respond on the first poll, which avoids the cost of a wait.
                 match poll_fn(|cx| Poll::Ready(call.poll(cx, request))).await {
-                    Poll::Ready(Ok(answer)) => Ok(of_app(request, answer)),
+                    Poll::Ready(Ok(answer)) => Ok(self.of_app(request, answer)),
                     Poll::Ready(Err(own)) => own_response(own),
                     Poll::Pending => match Box::pin(app.wait(call, request, client)).await? {
-                        Outcome::Answer(answer) => Ok(of_app(request, answer)),
+                        Outcome::Answer(answer) => Ok(self.of_app(request, answer)),
                         other => Ok(other),
                     },
                 }
@@ -214,11 +216,30 @@ impl Handler {
     }
 }
 
-/// Returns an application's response, or the file that it names.
-fn of_app(request: &RequestContext<'_>, answer: Answer) -> Outcome {
-    match request.has_internal_files {
-        true => with_coding(named_file(request, answer)),
-        false => with_coding(Outcome::Answer(answer)),
+impl Handler {
+    /// Returns an application's response, or the file that it names.
+    fn of_app(&self, request: &RequestContext<'_>, mut answer: Answer) -> Outcome {
+        if !request.has_internal_files {
+            return with_coding(Outcome::Answer(answer));
+        }
+        let body = mem::take(&mut answer.body);
+        match named_file(request, answer) {
+            Outcome::Answer(answer) => with_coding(Outcome::Answer(Answer { body, ..answer })),
+            file => {
+                self.discard(request.head, body);
+                file
+            }
+        }
+    }
+
+    /// Takes the body of its response, in whose place the client gets another one.
+    pub(crate) fn discard(&self, request: &RequestHead<'_>, body: Body) {
+        // The body of a response to HEAD is read by no client, which applications expect.
+        if let Handler::App(app) = self
+            && request.method != Method::Head
+        {
+            app.discard(body);
+        }
     }
 }
 
@@ -342,14 +363,11 @@ pub(crate) fn own_response(answer: Answer) -> Handled {
     }
 }
 
-/// Redirects a request to its path with a slash at the end. `query` is as sent.
-fn redirect_to_directory(
-    status: StatusCode,
-    query: Option<&[u8]>,
-    matched: &MatchedPath<'_>,
-) -> Answer {
+/// Redirects a request to its path with a slash at the end. The site's rules may have written the
+/// path and the query.
+fn redirect_to_directory(status: StatusCode, matched: &MatchedPath<'_>) -> Answer {
     let mut location = encode_path(&[matched.path, b"/"].concat()).into_owned();
-    append_query(&mut location, query);
+    append_query(&mut location, matched.query);
     Answer::redirect(status, &location)
 }
 

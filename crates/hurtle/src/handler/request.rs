@@ -73,8 +73,6 @@ pub(crate) struct HandlerRequest<'a> {
 
     /// The target's path as sent, with its cache key.
     pub key: Key<'a>,
-    /// The query as sent, without `?`.
-    pub query: Option<&'a [u8]>,
     /// Preconditions, ranges and accepted codings of the request.
     pub file: FileQuery<'a>,
     /// Value of the Accept field (RFC 9110 section 12.5.1).
@@ -111,10 +109,10 @@ impl<'a> RequestContext<'a> {
 
     /// Returns the request for files.
     pub(crate) fn for_files(&self) -> HandlerRequest<'a> {
-        let (path, query) = self.target;
+        let (path, _) = self.target;
         let is_private = client::is_private(self.client.is_tls, self.client.peer);
         let key = Key { site: self.site.key, path };
-        let request = HandlerRequest::new(self.head, key, query, is_private);
+        let request = HandlerRequest::new(self.head, key, is_private);
         HandlerRequest { status: self.replaced.unwrap_or(StatusCode::OK), ..request }
     }
 
@@ -150,12 +148,11 @@ impl<'a> HandlerRequest<'a> {
     pub(crate) fn new(
         head: &'a RequestHead<'_>,
         key: Key<'a>,
-        query: Option<&'a [u8]>,
         is_private: bool,
     ) -> HandlerRequest<'a> {
         let get = head.method == Method::Get;
         let file = file_query(head, is_private);
-        HandlerRequest { get, key, query, file, accept: head.accept, status: StatusCode::OK }
+        HandlerRequest { get, key, file, accept: head.accept, status: StatusCode::OK }
     }
 }
 
@@ -180,6 +177,11 @@ pub(crate) fn file_query<'a>(request: &'a RequestHead<'_>, is_private: bool) -> 
 }
 
 impl MatchedPath<'_> {
+    /// Returns whether it is the path of the mount itself, without a slash at its end.
+    pub(crate) fn is_without_slash(&self) -> bool {
+        self.rest.is_empty() && !self.path.ends_with(b"/")
+    }
+
     /// Returns the path without `rest`: that of the mount.
     pub(crate) fn base(&self) -> &[u8] {
         &self.path[..self.path.len() - self.rest.len()]

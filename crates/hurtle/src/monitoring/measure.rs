@@ -52,12 +52,12 @@ pub(crate) async fn measure(thread: &WorkerThread) {
         thread.metrics.lag.observe(begun.elapsed().saturating_sub(MEASURED_EVERY));
         let worker = thread.worker();
         let metrics = &thread.metrics;
-        // HTTP/2 and HTTP/3 connections are always marked, and handshakes until their first byte.
-        let others = metrics.http2.get() + metrics.http3.get() + metrics.handshaking.get();
-        metrics.http1_idle.set((worker.deadlines.idle_count() as u64).saturating_sub(others));
+        metrics.http1_idle.set(worker.deadlines.http1_idle_count() as u64);
         worker.store.publish(&thread.metrics);
         worker.sites.publish_upstreams(clock::now_ms());
         worker.activity.publish(metrics);
+        // Open connections may use a replaced configuration for a while after a reload.
+        metrics.retain_used();
         if crowd.has_gone(thread.open.get()) {
             worker.store.disk.begin(heap, || {
                 hurtle_heap::trim();

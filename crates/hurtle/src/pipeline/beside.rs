@@ -37,9 +37,9 @@ pub(super) async fn beside<T: Protocol, R>(
     waits: &Waits,
     work: impl AsyncFnOnce(&Duplex<'_, T>) -> R,
 ) -> Result<R, ExchangeError> {
-    let Connection { io, input, ended, worker, watch, .. } = connection;
+    let Connection { io, input, ended, worker, watch, metrics, .. } = connection;
     let stall_ms = exchange.write_stall_ms(&worker.limits);
-    let duplex = Duplex::new(&*io, exchange, &worker.limits);
+    let duplex = Duplex::new(&*io, exchange, &worker.limits, &metrics.received);
     let mut work = pin!(work(&duplex));
     let mut arriving = pin!(arriving.run(&duplex, input, ended, worker));
     let mut both = poll_fn(|cx| {

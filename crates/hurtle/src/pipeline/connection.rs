@@ -172,7 +172,8 @@ impl<T: Protocol> Connection<T> {
         self.note(&filled)
     }
 
-    /// Counts the bytes that a wait has brought. Sets `ended` if there are none.
+    /// Counts the bytes that a wait has brought, unless those of the connection are counted
+    /// (HTTP/2, HTTP/3). Sets `ended` if there are none.
     ///
     /// # Errors
     /// As for `fill_body`.
@@ -183,7 +184,9 @@ impl<T: Protocol> Connection<T> {
         match filled {
             Ok(Ok(n)) => {
                 self.ended |= *n == 0;
-                self.metrics.received.add(*n as u64);
+                if self.io.raw().is_some() {
+                    self.metrics.received.add(*n as u64);
+                }
                 Ok(())
             }
             Ok(Err(_)) => Err(Ended::Failed),

@@ -13,6 +13,7 @@ use super::pace::BodyPace;
 use crate::clock::NEVER;
 use crate::config::Limits;
 use crate::handler::client::{ExchangeError, InterimSender, Sending};
+use crate::metrics::Counter;
 use crate::protocol::reading::Reading;
 use crate::protocol::{InterimFields, Protocol};
 use crate::transport::{Attempt, Input, Meter, Output, SendQueue};
@@ -21,6 +22,8 @@ use crate::transport::{Attempt, Input, Meter, Output, SendQueue};
 pub(super) struct Duplex<'a, T> {
     pub(super) io: &'a T,
     exchange: &'a Exchange,
+    /// Bytes received from clients; `None`: the connection of the stream counts them.
+    received: Option<&'a Counter>,
     /// `true` if bytes wait for the peer to read earlier ones.
     queued: Cell<bool>,
     /// `true` if the handler got a frame of the body since it was polled.
@@ -34,10 +37,16 @@ pub(super) struct Duplex<'a, T> {
 
 impl<'a, T: Protocol> Duplex<'a, T> {
     /// Creates the socket of an exchange that sends and receives nothing yet.
-    pub(super) fn new(io: &'a T, exchange: &'a Exchange, limits: &Limits) -> Duplex<'a, T> {
+    pub(super) fn new(
+        io: &'a T,
+        exchange: &'a Exchange,
+        limits: &Limits,
+        received: &'a Counter,
+    ) -> Duplex<'a, T> {
         let (queued, has_fed, more_by_ms) = (Cell::new(false), Cell::new(false), Cell::new(NEVER));
         let pace = exchange.body_pace(limits);
-        Duplex { io, exchange, queued, has_fed, pace, more_by_ms }
+        let received = io.raw().map(|_| received);
+        Duplex { io, exchange, received, queued, has_fed, pace, more_by_ms }
     }
 }
 
@@ -61,7 +70,11 @@ impl<T: Protocol> Duplex<'_, T> {
     ) -> io::Result<usize> {
         self.more_by_ms.set(by_ms);
         let _awaited = AwaitedUntil(&self.more_by_ms);
-        poll_fn(|cx| self.io.poll_fill(cx, input, reading)).await
+        let filled = poll_fn(|cx| self.io.poll_fill(cx, input, reading)).await;
+        if let (Some(received), Ok(bytes)) = (self.received, &filled) {
+            received.add(*bytes as u64);
+        }
+        filled
     }
 
     /// Records that the handler got a frame of the request's body, or its end.

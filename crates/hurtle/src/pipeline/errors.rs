@@ -47,6 +47,7 @@ const OMITTED_FIELDS: [&str; 14] = [
 /// Returns an error of the upstream or application as this server's own, if the mount has it
 /// replaced.
 pub(super) fn intercept(
+    exchange: &mut Exchange,
     request: &RequestHead<'_>,
     resolved: &Resolved<'_>,
     handled: Handled,
@@ -65,8 +66,14 @@ pub(super) fn intercept(
         return handled;
     }
     let mut fields = match handled {
-        Ok(Outcome::Answer(answer)) => answer.fields,
-        Ok(Outcome::Stream(response)) => Fields::Dated(response.lines),
+        Ok(Outcome::Answer(answer)) => {
+            mount.handler().discard(request, answer.body);
+            answer.fields
+        }
+        Ok(Outcome::Stream(response)) => {
+            exchange.is_upstream_error = true;
+            Fields::Dated(response.lines)
+        }
         handled => return handled,
     };
     let mut error = Answer::error(status, None);

@@ -39,6 +39,8 @@ pub(crate) struct Exchange {
     pub(super) request_bytes: Cell<u64>,
     /// `true`: a mount has responded to an error of it.
     pub(super) has_replacement: bool,
+    /// `true`: the error of it is that of an upstream, which has limits of its own.
+    pub(super) is_upstream_error: bool,
     /// The number of the gate of its route that has refused it.
     pub(super) refused_at: Option<u16>,
 }
@@ -84,6 +86,7 @@ impl Exchange {
             in_flight: Cell::new(None),
             request_bytes: Cell::new(0),
             has_replacement: false,
+            is_upstream_error: false,
             refused_at: None,
         }
     }

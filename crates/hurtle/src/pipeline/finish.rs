@@ -11,7 +11,7 @@ use hurtle_http::request::RequestHead;
 
 use crate::answer::{Answer, Needs};
 use crate::compress;
-use crate::edits::{FieldEdits, cors, edit_fields};
+use crate::edits::{FieldEdits, OwnFields, cors, edit_fields};
 use crate::handler::UpstreamResponse;
 use crate::site::{Resolved, Site};
 
@@ -33,6 +33,11 @@ pub(crate) fn finish(
                 fields.remove(&header::STRICT_TRANSPORT_SECURITY);
             }
             add_cors(fields, request, resolved);
+        }),
+        Needs::OwnEdits => edit_fields(&mut answer.fields, |fields| {
+            let own = &mut OwnFields::of(fields);
+            resolved.edits().edit(own, || resolved.path(), status, is_secure);
+            add_cors(own, request, resolved);
         }),
         Needs::Edits | Needs::EditsAndCoding => edit_fields(&mut answer.fields, |fields| {
             resolved.edits().edit(fields, || resolved.path(), status, is_secure);

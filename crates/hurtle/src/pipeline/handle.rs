@@ -103,12 +103,15 @@ pub(super) async fn internal_file<T: Protocol>(
         return Answer::error(StatusCode::NOT_FOUND, None);
     };
     let key = Key { site: resolved.site.key(), path: b"" };
-    let mut query = HandlerRequest::new(request, key, None, connection.is_private);
+    let mut query = HandlerRequest::new(request, key, connection.is_private);
     // RFC 9110 sections 13.2.1 and 14.2: preconditions and ranges apply to GET and HEAD only.
     if !matches!(request.method, Method::Get | Method::Head) {
         query.file = FileQuery::default();
     }
-    if resolved.edits().may_set(&header::CACHE_CONTROL, &resolved.path(), forbids) {
+    let (edits, path) = (resolved.edits(), resolved.path());
+    if edits.may_set(&header::CACHE_CONTROL, &path, forbids)
+        || edits.may_set(&header::CONTENT_ENCODING, &path, |_| true)
+    {
         query.file.accept_encoding = None;
     }
     internal.answer(&worker.store, redirect, &query).await

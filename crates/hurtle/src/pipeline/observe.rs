@@ -27,6 +27,18 @@ const UNTIMED_BYTES_MAX: u64 = 64 << 10;
 const HEAD_LIMITS: [StatusCode; 2] =
     [StatusCode::URI_TOO_LONG, StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE];
 
+/// Status of a request without a response in logs and metrics, as nginx has it.
+const NO_RESPONSE: StatusCode = match StatusCode::from_u16(444) {
+    Ok(status) => status,
+    Err(_) => StatusCode::BAD_REQUEST,
+};
+
+/// Status of a request whose client has left before the response, as nginx has it.
+const CLIENT_GONE: StatusCode = match StatusCode::from_u16(499) {
+    Ok(status) => status,
+    Err(_) => StatusCode::BAD_REQUEST,
+};
+
 /// A response that was sent, or as much of it as could be.
 #[derive(Clone, Copy)]
 struct Sent {
@@ -106,9 +118,13 @@ pub(super) fn count_refusal<T: Protocol>(
     hit(connection, exchange, limit, request);
 }
 
-/// Counts the limit that an answer of this server or of an application in it tells of.
-pub(super) fn count_limit<T>(connection: &Connection<T>, answer: &Answer) {
-    if answer.status == StatusCode::PAYLOAD_TOO_LARGE {
+/// Counts the limit that an answer of this server or of an application in it tells of. The
+/// replacement of an error tells of none: the error was counted if it did.
+pub(super) fn count_limit<T>(connection: &Connection<T>, exchange: &Exchange, answer: &Answer) {
+    if answer.status == StatusCode::PAYLOAD_TOO_LARGE
+        && !exchange.has_replacement
+        && !exchange.is_upstream_error
+    {
         connection.metrics.hit(LimitKind::Body);
     }
 }
@@ -149,14 +165,32 @@ pub(super) fn observe<T: Protocol>(
     let route = &connection.route;
     let body_bytes = exchange.sent.moved.get().saturating_sub(head_bytes);
     route.count(protocol, status.as_u16(), body_bytes);
-    // A known file that is not timed, without an access log.
-    if exchange.begun.is_none()
+    // A known file that is not timed, without an access log. A response that was not sent
+    // completely may have hit a limit.
+    if completed.is_ok()
+        && exchange.begun.is_none()
         && exchange.cache_status.is_none()
         && connection.worker.log.is_none()
     {
         return route.count_untimed();
     }
     observe_more(connection, exchange, request, Sent { status, head_bytes, completed });
+}
+
+/// Counts and logs a request that gets no response.
+pub(super) fn observe_unanswered<T: Protocol>(
+    connection: &Connection<T>,
+    exchange: &Exchange,
+    request: &RequestHead<'_>,
+    completed: Result<(), ExchangeError>,
+) {
+    let status = match completed {
+        Err(ExchangeError::Gone) => CLIENT_GONE,
+        _ => NO_RESPONSE,
+    };
+    // An interim response is no body.
+    exchange.sent.moved.set(0);
+    observe(connection, exchange, Some(request), status, 0, completed);
 }
 
 /// Counts the time of a response and the result of the response cache, and writes the access log

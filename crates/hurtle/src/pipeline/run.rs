@@ -150,13 +150,13 @@ fn run_route<T: Protocol>(
             now_ms = clock::now_ms();
         }
         if at.0.intercepts_errors() {
-            handling.handled = intercept(request, resolved, handling.handled);
+            handling.handled = intercept(exchange, request, resolved, handling.handled);
         }
         // The two common outcomes are written here, because `deliver` has room for all of them.
         if let (Ok(Outcome::Answer(answer)), Incoming::Done) =
             (&mut handling.handled, &handling.incoming)
         {
-            count_limit(connection, answer);
+            count_limit(connection, exchange, answer);
             let resolved = Some(resolved);
             let sent = await_in_place!(respond(
                 connection, exchange, request, resolved, answer, now_ms, false
@@ -269,7 +269,7 @@ async fn run_granted<T: Protocol>(
         return Box::pin(run_otherwise(connection, exchange, routed, granted)).await;
     }
     if at.0.intercepts_errors() {
-        handled = intercept(head, routed.resolved, handled);
+        handled = intercept(exchange, head, routed.resolved, handled);
     }
     let mut last = deliver(connection, exchange, edited, handled, incoming, &mut place).await;
     if let Last::Tunnel(tunnel) = &mut last {
@@ -328,7 +328,7 @@ async fn deliver<T: Protocol>(
             Err(unsent) => (unsent.error, unsent.incoming),
         },
         Err(HandlerError::Answer(answer)) => {
-            count_limit(connection, &answer);
+            count_limit(connection, exchange, &answer);
             (*answer, incoming)
         }
         Err(HandlerError::Exchange(error)) => {

@@ -3,7 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::future::poll_fn;
-use std::io;
+use std::io::{self, ErrorKind};
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
@@ -14,18 +14,18 @@ use hurtle_http::request::RequestHead;
 use super::connection::{Connection, Next};
 use super::exchange::Exchange;
 use super::finish::{append_cookie, finish};
-use super::observe::observe;
+use super::observe::{note_upstream, observe, observe_unanswered};
 use super::pace::SILENCE_MS_MAX;
 use super::send::{next_after, send};
 use crate::answer::Answer;
 use crate::body::Body;
 use crate::clock;
-use crate::deadline::DeadlineError;
 use crate::edits::edit_fields;
 use crate::handler::Tunnel;
 use crate::handler::client::ExchangeError;
 use crate::handler::{TunnelEnd, UpstreamTunnel};
 use crate::limits::concurrency::Place;
+use crate::metrics::Counter;
 use crate::protocol::Protocol;
 use crate::protocol::reading::Reading;
 use crate::rt::{self, First};
@@ -64,7 +64,7 @@ enum Remote {
 /// The next step of the connection: the application or the client is gone.
 pub(super) async fn open_tunnel<T: Protocol>(
     connection: &mut Connection<T>,
-    exchange: &Exchange,
+    exchange: &mut Exchange,
     request: &RequestHead<'_>,
     resolved: &Resolved<'_>,
     tunnel: Tunnel,
@@ -72,14 +72,19 @@ pub(super) async fn open_tunnel<T: Protocol>(
     let mut own_cookie = None;
     let (remote, received, mut head, persistence) = match tunnel {
         Tunnel::Upstream(tunnel) => {
-            let UpstreamTunnel { head, cookie, received, end } = *tunnel;
+            let UpstreamTunnel { head, cookie, received, end, upstream } = *tunnel;
+            note_upstream(connection, exchange, || upstream);
             own_cookie = cookie;
             // Its lines have the option of the connection.
             (Remote::Upstream(Box::new(end)), received, head, Persistence::Implied)
         }
         Tunnel::App(accepted) => {
             let (answer, offer) = *accepted;
-            let pipe = offer.take().await.map_err(|_| Next::Drop)?;
+            let Ok(pipe) = offer.take().await else {
+                let failed = Err(ExchangeError::ResponseBody);
+                observe_unanswered(connection, exchange, request, failed);
+                return Err(Next::Drop);
+            };
             (Remote::App(pipe), Input::default(), answer, Persistence::Upgrade)
         }
     };
@@ -94,9 +99,16 @@ pub(super) async fn open_tunnel<T: Protocol>(
     let sent = match connection.io.raw() {
         Some(_) => send(connection, exchange, out, &Body::Empty).await,
         // The stream stays open for the tunnel's bytes.
-        None => connection.io.begin(&mut out).map_err(|_| ExchangeError::Gone),
+        None => {
+            exchange.sent.moved.set(head_bytes);
+            connection.io.begin(&mut out).map_err(|_| ExchangeError::Gone)
+        }
     };
-    sent.map_err(next_after)?;
+    if let Err(error) = sent {
+        let status = tunnel_status(connection);
+        observe(connection, exchange, Some(request), status, head_bytes, sent);
+        return Err(next_after(error));
+    }
     Ok(Box::new(OpenTunnel { remote, received, head_bytes, place: None }))
 }
 
@@ -108,49 +120,56 @@ pub(super) async fn run_tunnel<T: Protocol>(
     tunnel: OpenTunnel,
 ) -> Next {
     let OpenTunnel { remote, received, head_bytes, place: _place } = tunnel;
-    let ended = match remote {
+    // HTTP has ended, so an error can only be logged.
+    let (completed, next) = match remote {
         Remote::Upstream(remote) => forward_both(connection, exchange, *remote, received).await,
         Remote::App(remote) => {
             forward_both(connection, exchange, RemoteEnd(&remote), received).await
         }
     };
-    let status = match connection.io.raw() {
-        Some(_) => StatusCode::SWITCHING_PROTOCOLS,
-        None => StatusCode::OK,
-    };
-    // HTTP has ended, so an error can only be logged.
-    let (completed, next) = match ended {
-        // The client may still be sending to a remote end that has left.
-        Ok(Ok(())) => (Ok(()), Next::Linger),
-        Ok(Err(_)) => (Err(ExchangeError::Gone), Next::Abort),
-        Err(_) => (Err(ExchangeError::Stalled), Next::Abort),
-    };
+    let status = tunnel_status(connection);
     observe(connection, exchange, Some(request), status, head_bytes, completed);
     next
 }
 
-/// Forwards bytes in both directions while they move.
+/// Returns the status of the head that opens a tunnel.
+fn tunnel_status<T: Protocol>(connection: &Connection<T>) -> StatusCode {
+    match connection.io.raw() {
+        Some(_) => StatusCode::SWITCHING_PROTOCOLS,
+        None => StatusCode::OK,
+    }
+}
+
+/// Forwards bytes in both directions while they move. Returns how the tunnel has ended, for the
+/// log, and the next step of the connection.
 async fn forward_both<T: Protocol>(
     connection: &mut Connection<T>,
     exchange: &Exchange,
     remote: impl End,
     mut received: Input,
-) -> Result<Result<(), CarryError>, DeadlineError> {
-    let Connection { io, input, watch, worker, slot, .. } = connection;
+) -> (Result<(), ExchangeError>, Next) {
+    let Connection { io, input, watch, worker, slot, metrics, .. } = connection;
     let (to_remote, to_client) = (Cell::new(0), &exchange.sent.moved);
-    let (client, hold) = (ClientEnd::of(&*io), Hold::new(0, &exchange.sent));
+    let (client, hold) = (ClientEnd::of(&*io, &metrics.received), Hold::new(0, &exchange.sent));
+    let (has_left, was_reset) = (Cell::new(false), Cell::new(false));
     let sending = async {
         match carry(&client, input, &remote, &to_remote, None).await {
-            // It reads no more, but its last bytes may be on their way.
-            Err(CarryError::NotTaken) => Ok(()),
-            ended => ended,
+            // It reads no more, but its last bytes may be on their way. A reset before its end is
+            // reported once, here or to `receiving`.
+            Err(CarryError::NotTaken(why)) => {
+                was_reset.set(why == ErrorKind::ConnectionReset && !has_left.get());
+                Ok(())
+            }
+            ended => ended.map_err(|_| ExchangeError::Gone),
         }
     };
-    let has_left = Cell::new(false);
     let receiving = async {
         let ended = carry(&remote, &mut received, &client, to_client, hold.as_deref()).await;
         has_left.set(true);
-        ended
+        ended.map_err(|error| match error {
+            CarryError::NotGiven => ExchangeError::ResponseBody,
+            CarryError::NotTaken(_) => ExchangeError::Gone,
+        })
     };
     let both = rt::try_both(sending, receiving);
     // Nothing else would notice the reset of a client that has ended its direction, or whose bytes
@@ -168,11 +187,17 @@ async fn forward_both<T: Protocol>(
     };
     let ended = watch.wait_until(both, due).await.map(|first| match first {
         First::A(ended) => ended,
-        First::B(()) => Err(CarryError::NotGiven),
+        First::B(()) => Err(ExchangeError::Gone),
     });
     exchange.request_bytes.set(to_remote.get());
-    // A silent client is awaited no longer, as behind any response.
-    if ended.is_err() && has_left.get() { Ok(Ok(())) } else { ended }
+    match ended {
+        Ok(Err(error)) => (Err(error), Next::Abort),
+        Err(_) if !has_left.get() => (Err(ExchangeError::Stalled), Next::Abort),
+        // The client may still be sending to a remote end that has left. A silent client is awaited
+        // no longer, as behind any response.
+        Ok(Ok(())) | Err(_) if was_reset.get() => (Err(ExchangeError::ResponseBody), Next::Linger),
+        Ok(Ok(())) | Err(_) => (Ok(()), Next::Linger),
+    }
 }
 
 impl fmt::Debug for Remote {
@@ -239,15 +264,16 @@ impl<R: Transport> End for RemoteEnd<'_, R> {
 }
 
 enum ClientEnd<'a, T: Protocol> {
-    Connection(RemoteEnd<'a, T::Raw>),
+    /// The whole connection, and the count of its received bytes.
+    Connection(RemoteEnd<'a, T::Raw>, &'a Counter),
     /// A stream, whose body in each direction is the tunnel's bytes.
     Stream(&'a T, RefCell<Reading>),
 }
 
 impl<'a, T: Protocol> ClientEnd<'a, T> {
-    fn of(io: &'a T) -> ClientEnd<'a, T> {
+    fn of(io: &'a T, received: &'a Counter) -> ClientEnd<'a, T> {
         match io.raw() {
-            Some(raw) => ClientEnd::Connection(RemoteEnd(raw)),
+            Some(raw) => ClientEnd::Connection(RemoteEnd(raw), received),
             None => ClientEnd::Stream(io, RefCell::new(Reading::Frames)),
         }
     }
@@ -256,7 +282,13 @@ impl<'a, T: Protocol> ClientEnd<'a, T> {
 impl<T: Protocol> End for ClientEnd<'_, T> {
     fn poll_fill(&self, cx: &mut Context<'_>, input: &mut Input) -> Poll<io::Result<usize>> {
         match self {
-            ClientEnd::Connection(raw) => raw.poll_fill(cx, input),
+            ClientEnd::Connection(raw, received) => {
+                let filled = raw.poll_fill(cx, input);
+                filled.map_ok(|bytes| {
+                    received.add(bytes as u64);
+                    bytes
+                })
+            }
             ClientEnd::Stream(io, reading) => {
                 let mut reading = reading.borrow_mut();
                 match *reading {
@@ -269,21 +301,21 @@ impl<T: Protocol> End for ClientEnd<'_, T> {
 
     fn poll_send(&self, cx: &mut Context<'_>, queue: &mut SendQueue) -> Poll<io::Result<usize>> {
         match self {
-            ClientEnd::Connection(raw) => raw.poll_send(cx, queue),
+            ClientEnd::Connection(raw, _) => raw.poll_send(cx, queue),
             ClientEnd::Stream(io, _) => io.poll_send(cx, queue, Attempt::Ready),
         }
     }
 
     fn poll_flush(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self {
-            ClientEnd::Connection(raw) => raw.poll_flush(cx),
+            ClientEnd::Connection(raw, _) => raw.poll_flush(cx),
             ClientEnd::Stream(io, _) => io.poll_flush(cx, Attempt::Ready),
         }
     }
 
     fn finish(&self) {
         match self {
-            ClientEnd::Connection(raw) => raw.finish(),
+            ClientEnd::Connection(raw, _) => raw.finish(),
             // The client may be gone.
             ClientEnd::Stream(io, _) => drop(io.end(&mut Output::new(), Delimiter::Given, None)),
         }
@@ -295,7 +327,7 @@ enum CarryError {
     /// The sender failed before its end.
     NotGiven,
     /// The receiver takes no more.
-    NotTaken,
+    NotTaken(ErrorKind),
 }
 
 /// Copies bytes one way until the sender's end, then closes that direction of the receiver. `hold`:
@@ -317,11 +349,15 @@ async fn carry(
         queue.push(input.take(len));
         while !queue.is_empty() {
             let sent = poll_fn(|cx| to.poll_send(cx, &mut queue)).await;
-            let n = sent.ok().filter(|n| *n > 0).ok_or(CarryError::NotTaken)?;
+            let n = match sent {
+                Ok(0) => return Err(CarryError::NotTaken(ErrorKind::WriteZero)),
+                sent => sent.map_err(|error| CarryError::NotTaken(error.kind()))?,
+            };
             moved.set(moved.get() + n as u64);
             turn_bytes += n;
         }
-        poll_fn(|cx| to.poll_flush(cx)).await.map_err(|_| CarryError::NotTaken)?;
+        let flushed = poll_fn(|cx| to.poll_flush(cx)).await;
+        flushed.map_err(|error| CarryError::NotTaken(error.kind()))?;
         if turn_bytes >= TURN_BYTES {
             turn_bytes = 0;
             rt::give_way().await;

@@ -7,25 +7,19 @@ use super::client::Incoming;
 use super::connection::{Connection, Next};
 use super::exchange::Exchange;
 use super::handle::internal_file;
-use super::observe::{count_limit, hit, observe};
+use super::observe::{count_limit, observe_unanswered};
 use super::refuse::refuse_body;
 use super::relay::{Unsent, relay};
 use super::resolve::Routed;
 use super::respond::{respond, respond_beside};
+use super::send::next_after;
 use super::tunnel::{OpenTunnel, open_tunnel};
 use crate::answer::Answer;
 use crate::clock;
 use crate::handler::Outcome;
 use crate::handler::client::ExchangeError;
-use crate::metrics::LimitKind;
 use crate::protocol::Protocol;
 use crate::site::Resolved;
-
-/// Status of a request without a response in logs and metrics, as nginx has it.
-const NO_RESPONSE: StatusCode = match StatusCode::from_u16(444) {
-    Ok(status) => status,
-    Err(_) => StatusCode::BAD_REQUEST,
-};
 
 /// The end of the last step of an exchange.
 pub(super) enum Last {
@@ -54,7 +48,7 @@ pub(super) async fn write<T: Protocol>(
     let Routed { request, resolved, .. } = routed;
     let next = match outcome {
         Outcome::Answer(answer) => {
-            count_limit(connection, &answer);
+            count_limit(connection, exchange, &answer);
             write_answer(connection, exchange, request, Some(resolved), answer, incoming).await
         }
         Outcome::Stream(response) => {
@@ -74,7 +68,7 @@ pub(super) async fn write<T: Protocol>(
         // The caller runs it in another mount.
         Outcome::Otherwise => Next::Drop,
         Outcome::Abort => {
-            observe(connection, exchange, Some(request), NO_RESPONSE, 0, Ok(()));
+            observe_unanswered(connection, exchange, request, Ok(()));
             Next::Abort
         }
     };
@@ -134,12 +128,12 @@ pub(super) async fn end_exchange<T: Protocol>(
         ExchangeError::ParseError(error) => {
             refuse_body(connection, exchange, request, resolved, error).await
         }
-        ExchangeError::Stalled => {
-            hit(connection, exchange, LimitKind::SendTime, Some(request));
-            Next::Abort
-        }
-        ExchangeError::Gone | ExchangeError::ResponseBody | ExchangeError::UpstreamTimeout => {
-            Next::Drop
+        ExchangeError::Stalled
+        | ExchangeError::Gone
+        | ExchangeError::ResponseBody
+        | ExchangeError::UpstreamTimeout => {
+            observe_unanswered(connection, exchange, request, Err(error));
+            next_after(error)
         }
     }
 }

@@ -161,9 +161,9 @@ impl<T: Transport> Connection<H1<T>> {
                 begun = !empty;
                 self.set_head_deadline(begun);
             }
-            self.watch.set_idle(!begun);
+            self.watch.set_http1_idle(!begun);
             let filled = self.fill().await;
-            self.watch.set_idle(false);
+            self.watch.set_http1_idle(false);
             match filled {
                 Ok(()) => received = true,
                 // RFC 9110 section 15.5.9: 408 applies to an incomplete request only.

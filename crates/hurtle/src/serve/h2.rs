@@ -98,6 +98,10 @@ impl<T: Transport> Deadlines<Session<T>> for Clocks {
         }
     }
 
+    fn received_bytes(&self) -> u64 {
+        self.shared.pulse().received_bytes()
+    }
+
     fn limits_hit(&self) -> (u64, Option<LimitKind>) {
         let (refused, is_flooded) = self.shared.limits_hit();
         (refused, is_flooded.then_some(LimitKind::Frames))

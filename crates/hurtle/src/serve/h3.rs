@@ -183,6 +183,10 @@ impl Deadlines<Session> for Clocks {
         Verdict::Continue
     }
 
+    fn received_bytes(&self) -> u64 {
+        self.shared.received_bytes()
+    }
+
     fn limits_hit(&self) -> (u64, Option<LimitKind>) {
         (0, self.shared.is_flooded().then_some(LimitKind::Http3Frames))
     }

@@ -29,6 +29,9 @@ pub(super) trait Deadlines<S> {
     /// Performs a check whose time has come.
     fn check(&mut self, due: Self::Due, session: &mut S, times: &mut Times) -> Verdict;
 
+    /// Returns the number of bytes that the client has sent.
+    fn received_bytes(&self) -> u64;
+
     /// Returns the number of requests beyond the limit of those at once, and the limit whose
     /// violation has ended the connection.
     fn limits_hit(&self) -> (u64, Option<LimitKind>);
@@ -42,6 +45,8 @@ pub(super) struct Times {
     pub(super) seen_busy_ms: u64,
     /// Time at which the first GOAWAY was sent, in milliseconds; `NEVER`: not yet.
     pub(super) goaway_ms: u64,
+    /// Received bytes that are in the worker's counter.
+    received_bytes: u64,
     /// `true` if the client has not completed a head in time.
     pub(super) has_given_up: bool,
 }
@@ -70,7 +75,14 @@ pub(super) async fn run<S: Session>(
     slot: Rc<ConnectionSlot>,
 ) {
     let worker = slot.worker();
-    let times = Times { worker, slot, seen_busy_ms: 0, goaway_ms: NEVER, has_given_up: false };
+    let times = Times {
+        worker,
+        slot,
+        seen_busy_ms: 0,
+        goaway_ms: NEVER,
+        received_bytes: 0,
+        has_given_up: false,
+    };
     Driver { session, deadlines, times, served: 0 }.run().await;
 }
 
@@ -84,6 +96,7 @@ impl<S: Session, D: Deadlines<S>> Driver<S, D> {
             let Driver { session, deadlines, times, .. } = &mut self;
             let due = || {
                 times.slot.update(&mut times.worker);
+                times.count_received(deadlines.received_bytes());
                 if times.must_leave() { 0 } else { deadlines.next_check(times).0 }
             };
             match watch.wait_until(session.next(), due).await {
@@ -93,6 +106,7 @@ impl<S: Session, D: Deadlines<S>> Driver<S, D> {
                 Err(DeadlineError) => break,
             }
         }
+        self.times.count_received(self.deadlines.received_bytes());
         self.count_limits();
     }
 
@@ -147,6 +161,13 @@ impl<S: Session, D: Deadlines<S>> Driver<S, D> {
 impl Times {
     pub(super) fn has_sent_goaway(&self) -> bool {
         self.goaway_ms != NEVER
+    }
+
+    /// Adds what the client has sent since the last call to the worker's counter. `bytes` is what
+    /// it has sent on the connection.
+    fn count_received(&mut self, bytes: u64) {
+        let before = std::mem::replace(&mut self.received_bytes, bytes);
+        self.slot.metrics().received.add(bytes - before);
     }
 
     /// `true` if the server is stopping, and the client does not know yet.

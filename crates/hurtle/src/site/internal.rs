@@ -68,7 +68,7 @@ impl Internal {
             *lines = forward::edit_lines(lines, kept, &[], &[]).into();
         }
         // Internal files have no edits of the site.
-        Answer { needs: Needs::Edits, ..answer }
+        Answer { needs: Needs::OwnEdits, ..answer }
     }
 
     /// Returns the named file in response to `request`, whose path is ignored.

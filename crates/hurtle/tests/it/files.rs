@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use http::{HeaderName, HeaderValue, StatusCode};
-use hurtle::config::{EtagSource, HeaderRule, Matcher, MountHandler, TryFile};
+use hurtle::config::{EtagSource, HeaderRule, Matcher, MountHandler, Symlinks, TryFile};
 
 use crate::support::rows::check;
 use crate::support::site::{files, files_of, mount};
@@ -188,6 +188,26 @@ fn try_files() {
         &gone,
         &[("found", "/b", 200, &[], Some("b")), ("not found", "/a", 410, &[], Some("410 Gone\n"))],
     );
+
+    // Regression: the second `{path}` was taken literally, and the first had no slash before it.
+    let tree = [("dir/a", "in dir"), ("b/b", "twice"), ("c/more/c", "more"), ("../x", "beside")];
+    let several = Server::with(&tree, |config| {
+        let tries = ["/dir{path}", "{path}{path}", "{path}/more/{path}"];
+        files(config).try_files = tries.map(path).to_vec();
+    });
+    check(
+        &several,
+        &[
+            ("text before the path", "/a", 200, &[], Some("in dir")),
+            ("the path twice", "/b", 200, &[], Some("twice")),
+            ("text between the two", "/c", 200, &[], Some("more")),
+        ],
+    );
+    let upward = Server::with(&tree, |config| {
+        files(config).try_files = vec![path("{path}../x")];
+        files(config).symlinks = Symlinks::Anywhere;
+    });
+    check(&upward, &[("no element leaves the root", "/", 404, &[], None)]);
 }
 
 #[test]

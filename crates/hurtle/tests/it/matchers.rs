@@ -245,6 +245,29 @@ fn rules_by_expressions_and_by_requests() {
     );
 }
 
+/// Regression: it was the query that the client sent.
+#[test]
+fn listings_and_redirects_have_the_query_of_a_rewrite() {
+    let tree = [("pub/a.txt", "a"), ("pub/b.txt", "longer")];
+    let site = "[[site.rule]]\nmatch = \"/largest\"\nrewrite = \"/pub/?sort=size&order=desc\"\n\
+                [[site.rule]]\nmatch = \"/bare/*\"\nrewrite = \"/{1}?sort=size\"\n\
+                [[site.mount]]\nfiles = \".\"\nlisting = true\n";
+    let server = server(&tree, site);
+    for (target, expected) in [
+        ("/largest", ["b.txt", "a.txt"]),
+        ("/largest?sort=name", ["b.txt", "a.txt"]),
+        ("/pub/", ["a.txt", "b.txt"]),
+    ] {
+        let listed = server.get(&format!("{target}\nAccept: application/json"));
+        let listed: serde_json::Value = serde_json::from_slice(&listed.body).unwrap();
+        let entries = listed["entries"].as_array().unwrap().iter();
+        let names: Vec<_> = entries.map(|entry| entry["name"].as_str().unwrap()).collect();
+        assert_eq!(names, expected, "{target}");
+    }
+    let slash = &["Location: /pub/?sort=size"];
+    check(&server, &[("a directory without its slash", "/bare/pub?x", 301, slash, None)]);
+}
+
 #[test]
 fn header_rules_of_a_mount_come_after_those_of_its_site() {
     let tree = [("a.js", "js"), ("a.css", "css"), ("sub/a.js", "sub"), ("e/404.html", "gone")];

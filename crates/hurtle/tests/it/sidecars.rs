@@ -186,3 +186,19 @@ fn a_rules_vary_stands_beside_that_of_the_file() {
         assert_eq!(vary, ["Accept-Encoding", "Origin"], "{accepted:?}");
     }
 }
+
+/// Regression: a rule's Vary took the place of that of a listing, which is HTML or JSON.
+#[test]
+fn a_rules_vary_stands_beside_that_of_a_listing() {
+    let server = Server::with(&[("dir/a.txt", "a")], |config| {
+        files(config).listing = true;
+        let set = vec![(http::header::VARY, "Cookie".parse().unwrap())];
+        config.sites[0].headers = vec![HeaderRule { set, ..HeaderRule::default() }];
+    });
+    for accepted in ["application/json", "text/html"] {
+        let listed = server.get(&format!("/dir/\nAccept: {accepted}"));
+        let fields = listed.fields.iter().filter(|(name, _)| name.eq_ignore_ascii_case("vary"));
+        let vary: Vec<&str> = fields.map(|(_, value)| &**value).collect();
+        assert_eq!(vary, ["Accept", "Cookie"], "{accepted}");
+    }
+}

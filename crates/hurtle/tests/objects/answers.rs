@@ -154,3 +154,33 @@ fn prefixes_are_listed_in_pages() {
     let lists = requests.iter().filter(|line| line.contains("delimiter")).count();
     assert_eq!(lists, 2, "{requests:?}");
 }
+
+/// Regression: one such key made the whole directory 502.
+#[test]
+fn keys_that_no_url_reaches_are_not_listed() {
+    let objects: [(&str, &[u8]); 7] = [
+        ("d//b", b"1"),
+        ("d/./b", b"2"),
+        ("d/../b", b"3"),
+        ("d/a.txt", b"4"),
+        ("d/e/..", b"5"),
+        ("d/e/f", b"6"),
+        ("g//h", b"7"),
+    ];
+    let Some(bucket) = Bucket::new(&objects) else { return };
+    let server = bucket.serve("", "listing = true");
+    let expect = |target: &str, names: &[&str]| {
+        let listed = server.get(&format!("{target}\nAccept: application/json"));
+        let listed: serde_json::Value = serde_json::from_slice(&listed.body).unwrap();
+        let found = listed["entries"].as_array().unwrap().iter();
+        let found: Vec<_> = found.map(|entry| entry["name"].as_str().unwrap()).collect();
+        assert_eq!(found, names, "{target}");
+    };
+    expect("/", &["d", "g"]);
+    expect("/d/", &["e", "a.txt"]);
+    expect("/d/e/", &["f"]);
+    assert_eq!(server.get("/d").field("Location"), Some("/d/"));
+    assert_eq!(server.get("/d/a.txt").text(), "4");
+    // No URL reaches any of its keys.
+    assert_eq!(server.get("/g/").status, 404);
+}

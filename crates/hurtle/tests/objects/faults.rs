@@ -211,3 +211,25 @@ fn an_object_that_became_private_is_not_sent_from_the_cache() {
     bucket.proxy.release();
     eventually("it is there again", || server.get("/a.bin").status == 200);
 }
+
+/// Regression: the GET was 502, because its condition was the entity-tag that HEAD had got.
+#[test]
+fn an_object_that_changed_after_a_head_is_looked_up_anew() {
+    let keys = ["whole.txt", "part.txt", "gone.txt"];
+    let objects: Vec<(&str, &[u8])> = keys.iter().map(|key| (*key, &b"old"[..])).collect();
+    let Some(bucket) = Bucket::new(&objects) else { return };
+    let server = bucket.serve("", "sidecars = false");
+    for key in keys {
+        let head = server.connect().request("HEAD", &format!("/{key}"));
+        assert_eq!((head.status, head.field("Content-Length")), (200, Some("3")), "{key}");
+    }
+    bucket.put("whole.txt", b"newer");
+    bucket.put("part.txt", b"newer");
+    bucket.delete("gone.txt");
+    let whole = server.get("/whole.txt");
+    assert_eq!((whole.status, whole.text()), (200, "newer"));
+    let part = server.get("/part.txt\nRange: bytes=1-3");
+    assert_eq!((part.status, part.text()), (206, "ewe"));
+    assert_eq!(part.field("Content-Range"), Some("bytes 1-3/5"));
+    assert_eq!(server.get("/gone.txt").status, 404);
+}

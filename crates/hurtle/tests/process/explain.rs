@@ -64,6 +64,33 @@ fn directories_of_scripts_without_their_slash_are_redirected() {
     }
 }
 
+/// Regression: the path was looked up, although GET and HEAD are redirected before that.
+#[test]
+fn the_path_of_a_mount_without_its_slash_is_redirected() {
+    let dir = Dir::new(&[("app/index.html", "<p>")]);
+    let config = write_config(
+        &dir,
+        "[[site]]\n[[site.mount]]\npath = '/app'\nfiles = '{root}/app'\nindex = []\n\
+         otherwise = 'app'\n[[site.mount]]\nname = 'app'\nrespond = 'an app'\n",
+    );
+    let slash = "found    a directory, requested without its trailing slash\n";
+    let table = [
+        ("GET", "/app", Some("HTTP/1.1 301 ")),
+        ("HEAD", "/app", Some("HTTP/1.1 301 ")),
+        ("POST", "/app", None),
+        ("GET", "/app/", None),
+    ];
+    for (method, path, expected) in table {
+        let mut command = hurtle();
+        let command = command.args(["explain", path, "-X", method, "--config"]).arg(&config);
+        let said = String::from_utf8(command.output().unwrap().stdout).unwrap();
+        let is_redirected = expected.is_some_and(|line| said.contains(line));
+        assert_eq!(is_redirected, expected.is_some(), "{method} {path}: {said}");
+        assert_eq!(said.contains(slash), is_redirected, "{method} {path}: {said}");
+        assert_eq!(said.contains("\notherwise"), !is_redirected, "{method} {path}: {said}");
+    }
+}
+
 /// A request that is explained comes from this machine, whose address is that of the client and of
 /// the peer.
 #[test]
@@ -223,6 +250,23 @@ fn the_codings_of_a_path_are_explained() {
         let line = said.lines().find_map(|line| line.strip_prefix("compress "));
         assert_eq!(line, Some(expected.as_str()), "{path}: {said}");
     }
+}
+
+/// Regression: the first variant was taken for the file that is missing.
+#[test]
+fn variants_alone_are_named() {
+    let dir = Dir::new(&[("app.1.css.br", &"b".repeat(2_000)), ("app.1.css.gz", "gz")]);
+    let config = write_config(
+        &dir,
+        "[[site]]\n[[site.mount]]\nfiles = '{root}'\nsidecars_alone = true\n\
+         [[site.mount.dictionary]]\nmatch = 'app.*.css'\n",
+    );
+    let output = hurtle().args(["explain", "/app.1.css", "-c"]).arg(&config).output().unwrap();
+    let said = String::from_utf8(output.stdout).unwrap();
+    let found = "/app.1.css, which is missing; Br variant, 2000 bytes; Gzip variant, 2 bytes\n";
+    assert!(said.contains(found), "{said}");
+    assert!(said.contains("compress the variants on disk\n"), "{said}");
+    assert!(!said.contains("dictionary"), "{said}");
 }
 
 #[test]

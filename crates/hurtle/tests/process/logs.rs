@@ -278,6 +278,63 @@ fn a_json_line_names_the_end_of_the_response() {
     }
 }
 
+/// Regression: the client was blamed for a reset of the upstream. Where the server had bytes for the
+/// upstream, the tunnel was complete.
+#[test]
+fn a_json_line_names_the_end_of_a_tunnel() {
+    let dir = Dir::new(&[]);
+    let log = dir.path("../access.log");
+    let upstream = TcpListener::bind("127.0.0.1:0").unwrap();
+    let config = format!(
+        "[access_log]\nformat = 'json'\nfields = ['target', 'completion']\npath = '{}'\n\
+         [[site]]\n[[site.mount]]\nproxy = 'http://{}'\n",
+        log.display(),
+        upstream.local_addr().unwrap()
+    );
+    let child = Child::configured(&dir, &config);
+    let table = [
+        ("/end", false, false, "complete"),
+        ("/reset", true, false, "source_failed"),
+        ("/reset-with-bytes-for-it", true, true, "source_failed"),
+    ];
+    for (number, (target, is_reset, fills, completion)) in table.into_iter().enumerate() {
+        let mut client = child.connect();
+        client.send(format!(
+            "GET {target} HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
+             Sec-WebSocket-Key: a\r\n\r\n"
+        ));
+        let (mut peer, _) = upstream.accept().unwrap();
+        assert!(peer.read(&mut [0; 1024]).unwrap() > 0);
+        let agreed = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\n\
+                      Upgrade: websocket\r\nSec-WebSocket-Accept: b\r\n\r\n";
+        peer.write_all(agreed.as_bytes()).unwrap();
+        let mut status = [0; 12];
+        client.stream.read_exact(&mut status).unwrap();
+        assert_eq!(&status, b"HTTP/1.1 101", "{target}");
+        if fills {
+            client.stream.set_nonblocking(true).unwrap();
+            let bytes = vec![0; 64 << 10];
+            eventually("the upstream takes no more", || match client.stream.write(&bytes) {
+                Ok(taken) => taken == 0,
+                Err(_) => child.sleeps(),
+            });
+            client.stream.set_nonblocking(false).unwrap();
+        }
+        if is_reset {
+            socket2::SockRef::from(&peer).set_linger(Some(Duration::ZERO)).unwrap();
+        }
+        drop(peer);
+        if !is_reset {
+            client.rest();
+            client.half_close();
+        }
+        let text = || fs::read_to_string(&log).unwrap_or_default();
+        eventually("a line is written", || text().lines().count() == number + 1);
+        let line: serde_json::Value = serde_json::from_str(text().lines().last().unwrap()).unwrap();
+        assert_eq!(line, serde_json::json!({"target": target, "completion": completion}));
+    }
+}
+
 #[test]
 fn verbose_prints_a_line_for_each_request() {
     let dir = Dir::new(&[("a.txt", "a\n")]);

@@ -9,6 +9,7 @@ mod apps;
 mod browser;
 mod checks;
 mod child;
+mod counted;
 mod crowd;
 mod directories;
 mod drained;
@@ -58,5 +59,7 @@ mod ticket_secret;
 #[path = "../proxy/tokens.rs"]
 mod tokens;
 mod tracing;
+mod tunnel_lines;
+mod unanswered;
 mod upgrade;
 mod uploads;

@@ -235,3 +235,50 @@ fn an_error_page_that_an_upstream_names_has_the_status_of_the_error() {
     let (head, body) = answer(&mut client, &upstream, get, "X-Accel-Redirect: /a%20b.txt\r\n");
     assert!(head.starts_with("HTTP/1.1 403 ") && body == "0123456789", "{head}{body}");
 }
+
+/// Regression: a variant was sent with the coding of the rule in place of its own.
+#[test]
+fn a_named_file_is_sent_as_it_is_where_a_rule_sets_its_coding() {
+    let (root, upstream) = (Root::new("coded"), Upstream::new());
+    let private = root.0.join("private");
+    fs::write(private.join("a.json"), "0123456789").unwrap();
+    fs::write(private.join("a.json.br"), "brotli").unwrap();
+    let site = "[[site.header]]\nmatch = '/data/**'\nset = { Content-Encoding = 'gzip' }";
+    let mount = format!("proxy = 'http://{}'\ninternal = {private:?}", upstream.address);
+    let proxy = Proxy::of_site(site, &mount);
+    let mut client = proxy.connect();
+    for (path, coding, expected) in
+        [("/data/a", "gzip", "0123456789"), ("/other/a", "br", "brotli")]
+    {
+        let get = format!("GET {path} HTTP/1.1\r\nHost: a\r\nAccept-Encoding: br\r\n\r\n");
+        let named = "X-Accel-Redirect: /a.json\r\n";
+        let (head, body) = answer(&mut client, &upstream, &get, named);
+        let head = head.to_lowercase();
+        let codings: Vec<_> =
+            head.lines().filter_map(|line| line.strip_prefix("content-encoding: ")).collect();
+        assert_eq!((codings.as_slice(), &*body), (&[coding][..], expected), "{path}: {head}");
+    }
+}
+
+/// Regression: a rule's Vary took the place of the file's own.
+#[test]
+fn the_vary_of_a_rule_stands_beside_that_of_a_named_file() {
+    let (root, upstream) = (Root::new("vary"), Upstream::new());
+    let private = root.0.join("private");
+    fs::write(private.join("a.json"), "0123456789").unwrap();
+    fs::write(private.join("a.json.br"), "brotli").unwrap();
+    let site = "[[site.header]]\nset = { Vary = 'Cookie' }";
+    let mount = format!("proxy = 'http://{}'\ninternal = {private:?}", upstream.address);
+    let proxy = Proxy::of_site(site, &mount);
+    let mut client = proxy.connect();
+    for (named, expected) in [
+        ("X-Accel-Redirect: /a.json\r\n", &["accept-encoding", "cookie"][..]),
+        // That of an upstream is replaced.
+        ("Vary: Accept\r\n", &["cookie"]),
+    ] {
+        let (head, _) = answer(&mut client, &upstream, GET, named);
+        let head = head.to_lowercase();
+        let vary: Vec<_> = head.lines().filter_map(|line| line.strip_prefix("vary: ")).collect();
+        assert_eq!(vary, expected, "{named}: {head}");
+    }
+}

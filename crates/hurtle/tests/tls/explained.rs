@@ -58,3 +58,31 @@ fn explain_says_whether_the_kernel_encrypts() {
         assert_eq!(sent.contains("by sendfile"), by_sendfile, "{why}: {said}");
     }
 }
+
+/// Regression: that of a rule was left out.
+#[test]
+fn explain_shows_the_strict_transport_security_of_a_rule() {
+    let dir = Dir::new(&[("a.txt", "a")]);
+    let files = Authority::new("ours").issue("localhost").write(&dir, "localhost");
+    let (chain, key) = (files.chain.display(), files.key.display());
+    let text = format!(
+        "listen_tls = '127.0.0.1:0'\n[[site]]\nhosts = 'localhost'\n\
+         tls = {{ certificate = '{chain}', key = '{key}', redirect = false }}\n\
+         [[site.header]]\nset = {{ Strict-Transport-Security = 'max-age=60' }}\n\
+         [[site.mount]]\nfiles = '{{root}}'\nlisting = true\n"
+    );
+    let config = write_config(&dir, &text);
+    for (target, expected) in [
+        ("https://localhost/a.txt", true),
+        ("https://localhost/", true),
+        ("http://localhost/a.txt", false),
+        ("http://localhost/", false),
+    ] {
+        let output = hurtle().args(["explain", target, "--config"]).arg(&config).output().unwrap();
+        let said = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+        let said = said.to_lowercase();
+        assert!(said.contains("http/1.1 200 ok"), "{target}: {said}");
+        let has = said.contains("\nstrict-transport-security: max-age=60\r\n");
+        assert_eq!(has, expected, "{target}: {said}");
+    }
+}

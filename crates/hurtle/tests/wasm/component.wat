@@ -630,12 +630,18 @@
           (call $put (local.get $stream) (i32.const 8192) (i32.const 4096))
           (local.set $fields (i32.sub (local.get $fields) (i32.const 1)))
           (br_if $more (local.get $fields)))))
-      ;; q: a body of the announced length; after it a line to standard error.
+      ;; q: a body of the announced length; after it a line to standard error. qx: names a file.
+      ;; qe: has status 500.
       (if (i32.eq (local.get $letter) (i32.const 113)) (then
+        (local.set $letter (i32.load8_u offset=2 (local.get $at)))
         (local.set $fields (call $fields))
         (call $append (local.get $fields) (i32.const 464) (i32.const 14)
           (i32.const 496) (i32.const 6) (i32.const 0))
-        (local.set $len (call $begin (local.get $out) (local.get $fields) (i32.const 200)))
+        (if (i32.eq (local.get $letter) (i32.const 120)) (then
+          (call $append (local.get $fields) (i32.const 400) (i32.const 16)
+            (i32.const 432) (i32.const 11) (i32.const 0))))
+        (local.set $len (call $begin (local.get $out) (local.get $fields)
+          (select (i32.const 500) (i32.const 200) (i32.eq (local.get $letter) (i32.const 101)))))
         (local.set $stream (call $open-stream (local.get $len)))
         (local.set $fields (i32.const 40))
         (loop $more

@@ -136,6 +136,20 @@ fn a_component_goes_on_after_its_response() {
     }
 }
 
+/// Regression: the component was dropped with the body that the client does not get.
+#[test]
+fn a_component_goes_on_after_a_response_that_is_replaced() {
+    let keys = "internal = '{root}'\nintercept_errors = true\nerrors = { 500 = '/a.txt' }\n";
+    let served = Served::start(keys, "");
+    let lines = || served.child.stderr().matches("hello").count();
+    let table = [("/app/qx", 200, "a secret file\n"), ("/app/qe", 500, "a file\n")];
+    for (count, (target, status, text)) in table.into_iter().enumerate() {
+        let response = served.get(target);
+        assert_eq!((response.status, response.text()), (status, text), "{target}");
+        eventually("its line after the response", || lines() == count + 1);
+    }
+}
+
 #[test]
 fn a_component_names_a_file() {
     let served = Served::start("internal = '{root}'\n", "");

@@ -2,7 +2,9 @@
 //! body to the worker one frame at a time.
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use bytes::Bytes;
 use http::{Request, Response};
 use tower_service::Service;
 
@@ -12,6 +14,12 @@ use crate::answer::Answer;
 use crate::body::{Body, BoxError, Feeder, RequestBody, Stream, feed};
 use crate::files::Home;
 use crate::rt::{self, First, Threads, oneshot};
+
+/// Bytes that are read of a body that no client gets.
+const DISCARDED_BYTES_MAX: usize = 1 << 20;
+
+/// Time for reading them.
+const DISCARD_TIME_MAX: Duration = Duration::from_secs(10);
 
 /// A service and its threads, which the clones of all workers share.
 pub(super) struct Isolated<S> {
@@ -50,6 +58,12 @@ where
         Calling { work, watchdog: None }
     }
 
+    fn discard(&self, body: Body) {
+        if let Body::Stream(stream) = body {
+            self.threads.spawn(discard_body(stream)).let_go();
+        }
+    }
+
     fn for_worker(&self, _home: &Arc<Home>) -> Box<dyn Call> {
         let (service, threads) = (self.service.clone(), Arc::clone(&self.threads));
         Box::new(Isolated { service, threads })
@@ -82,4 +96,18 @@ async fn feed_body(mut stream: Stream, feeder: Feeder) {
             First::B(()) => return,
         }
     }
+}
+
+/// Reads a body that no client gets, so that the application comes to its end. One that exceeds the
+/// limits is dropped, which ends the application.
+async fn discard_body(mut stream: Stream) {
+    let reading = async {
+        let mut bytes = 0;
+        while bytes <= DISCARDED_BYTES_MAX
+            && let Some(Ok(frame)) = stream.frame().await
+        {
+            bytes += frame.data_ref().map_or(0, Bytes::len);
+        }
+    };
+    let _ = rt::timeout(DISCARD_TIME_MAX, reading).await;
 }

@@ -10,6 +10,7 @@ use hurtle_http::semantics::media;
 use super::{Directory, Found, HandlerRequest, MatchedPath, not_found};
 use crate::answer::Answer;
 use crate::clock;
+use crate::files::store::LookupError;
 use crate::files::{self, Outcome, Store, Target};
 
 impl Directory {
@@ -24,27 +25,28 @@ impl Directory {
     }
 
     /// Serves the page of a single-page application in place of a file that is missing.
+    ///
+    /// # Errors
+    /// The look-up of the page failed.
     pub(super) async fn spa_fallback(
         &self,
         store: &Rc<Store>,
         request: &HandlerRequest<'_>,
         matched: &MatchedPath<'_>,
-    ) -> Answer {
-        let Some(spa) = &self.config.spa else { return not_found() };
+    ) -> Result<Answer, LookupError> {
+        let Some(spa) = &self.config.spa else { return Ok(not_found()) };
         // Caches must not send it to clients that want something else, nor the error to browsers.
         let missing = || not_found().with(header::VARY, HeaderValue::from_static("Accept"));
         if !is_for_page(matched.rest, request.accept) {
-            return missing();
+            return Ok(missing());
         }
         let Some(lookup) = self.lookup(spa.trim_start_matches('/').as_bytes()) else {
-            return missing();
+            return Ok(missing());
         };
         let lookup = Arc::new(lookup);
         let looked_up_ms = clock::now_ms();
-        let (path, opened) = match store.find(&lookup, request.get).await {
-            Ok(Outcome::File { path, opened }) => (path, opened),
-            Ok(_) => return missing(),
-            Err(trouble) => return trouble.answer(matched.path),
+        let Outcome::File { path, opened } = store.find(&lookup, request.get).await? else {
+            return Ok(missing());
         };
         let mut rules = self.field_rules(matched, &path, request.status);
         rules.varies_by_accept = true;

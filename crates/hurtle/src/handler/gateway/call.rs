@@ -95,8 +95,7 @@ impl Gateway {
                 // The path with the slash may have other gates, so its script does not run here.
                 _ => {
                     let permanent = StatusCode::PERMANENT_REDIRECT;
-                    let query = request.target.1;
-                    return answer(redirect_to_directory(permanent, query, matched));
+                    return answer(redirect_to_directory(permanent, matched));
                 }
             },
             Found::Missing | Found::Outside => return error(StatusCode::NOT_FOUND),

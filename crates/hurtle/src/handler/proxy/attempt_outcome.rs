@@ -35,6 +35,10 @@ impl UpstreamRequest {
         if silent && self.is_on_idle_connection() {
             return peer.close_idle();
         }
+        // The connection broke beneath several requests, and a new one may carry this one.
+        if silent && self.link.as_ref().is_some_and(|link| link.reused) {
+            return self.record_failure(UpstreamOutcome::Failed);
+        }
         self.is_delivered |= !self.is_unconnected(Some(error));
         self.count_failed(UpstreamOutcome::Failed);
     }
@@ -54,7 +58,14 @@ impl UpstreamRequest {
         self.count_failed(UpstreamOutcome::TimedOut);
     }
 
+    /// Records a failure, after which this request tries other upstreams.
     pub(super) fn count_failed(&mut self, outcome: UpstreamOutcome) {
+        self.record_failure(outcome);
+        let number = self.number();
+        self.tried.extend(number);
+    }
+
+    fn record_failure(&self, outcome: UpstreamOutcome) {
         let Some((number, peer)) = self.number().zip(self.peer()) else { return };
         peer.metrics().count(outcome, None);
         let now_ms = clock::now_ms();
@@ -62,7 +73,6 @@ impl UpstreamRequest {
         if let Some(reason) = peer.standing.failed(ejection, now_ms) {
             self.proxy.eject(number, &reason, now_ms);
         }
-        self.tried.push(number);
     }
 
     /// Records a response of the upstream.

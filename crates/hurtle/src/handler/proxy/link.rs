@@ -103,6 +103,14 @@ impl Link {
         let (reused, channel) = (stream.is_reused(), Channel::Stream(stream));
         Link { channel, input: Input::default(), head: None, reused, generation: 0 }
     }
+
+    /// Returns whether the request began on a connection that had been idle since another one.
+    pub(super) fn was_idle(&self) -> bool {
+        match &self.channel {
+            Channel::Socket(_) => self.reused,
+            Channel::Stream(stream) => stream.was_idle(),
+        }
+    }
 }
 
 impl fmt::Debug for Link {

@@ -20,6 +20,7 @@ use super::{Channel, Proxy, RawHead, UpstreamError, UpstreamRequest, handshake, 
 use crate::answer::{Answer, Needs};
 use crate::body::Body;
 use crate::clock;
+use crate::observe::UpstreamLog;
 use crate::transport::Input;
 
 /// A response for the client, whose body is read from the upstream.
@@ -46,6 +47,8 @@ pub(crate) struct UpstreamTunnel {
     pub received: Input,
     /// The connection to the upstream.
     pub end: TunnelEnd,
+    /// The upstream, for the log.
+    pub upstream: UpstreamLog,
 }
 
 impl Proxy {
@@ -194,9 +197,11 @@ fn switch(
         }
     }
     let head = Answer::new(reply.status, Fields::Dated(lines), Body::Empty);
+    let head = Answer { needs: Needs::Edits, ..head };
+    let times = upstream.times();
     match upstream.into_tunnel() {
         Some((end, received)) => {
-            let tunnel = UpstreamTunnel { head, cookie, received, end };
+            let tunnel = UpstreamTunnel { head, cookie, received, end, upstream: times };
             Outcome::Tunnel(Tunnel::Upstream(Box::new(tunnel)))
         }
         None => Outcome::Answer(Answer::error(StatusCode::BAD_GATEWAY, None)),

@@ -361,7 +361,7 @@ impl UpstreamRequest {
 
     /// `true` if the request was sent on a connection that had been idle.
     pub(super) fn is_on_idle_connection(&self) -> bool {
-        self.link.as_ref().is_some_and(|link| link.reused)
+        self.link.as_ref().is_some_and(Link::was_idle)
     }
 
     /// Returns the upstream with its times, for the log.

@@ -32,6 +32,8 @@ const STREAM_WINDOW_BYTES: u32 = 256 << 10;
 pub(crate) struct RequestStream {
     shared: Rc<Shared>,
     id: u32,
+    /// `true` if the connection had carried requests before, but carried no other one then.
+    was_idle: bool,
 }
 
 /// The head of a response.
@@ -164,14 +166,21 @@ impl RequestStream {
     ) -> Option<RequestStream> {
         let fields = fields.filter(|(name, _)| !is_of_connection(name));
         let id = shared.codec.borrow_mut().open(line, fields, is_end).ok()?;
+        let was_idle = id > 1 && shared.pulse.streams() == 0;
         shared.pulse.stream_begins();
         shared.queued();
-        Some(RequestStream { shared: Rc::clone(shared), id })
+        Some(RequestStream { shared: Rc::clone(shared), id, was_idle })
     }
 
     /// Returns whether the connection has carried another request before.
     pub(crate) fn is_reused(&self) -> bool {
         self.id > 1
+    }
+
+    /// Returns whether the request began on a connection that had been idle since another one. The
+    /// upstream may have closed it at that moment.
+    pub(crate) fn was_idle(&self) -> bool {
+        self.was_idle
     }
 
     /// Lets the connection begin no more requests.

@@ -182,16 +182,16 @@ impl<T: Transport> Session<T> {
 
     /// Reads once; 0 is the end of the peer's data.
     fn poll_in(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
-        let now_ms = clock::now_ms();
+        let (now_ms, mut received) = (clock::now_ms(), 0);
         if self.input.bytes().is_empty() {
             // Checked first, so that no buffer is lent while nothing can be read.
             if !self.io.is_readable() {
                 ready!(self.io.poll_readable(cx))?;
             }
-            ready!(self.io.poll_fill(cx, &mut self.input, Fill::Body))?;
+            received = ready!(self.io.poll_fill(cx, &mut self.input, Fill::Body))?;
         }
         let n = self.input.bytes().len();
-        self.shared.pulse.heard(now_ms);
+        self.shared.pulse.heard(received, now_ms);
         self.shared.codec.borrow_mut().receive(self.input.bytes(), now_ms);
         self.input.consume(n);
         Poll::Ready(Ok(n))
@@ -207,7 +207,7 @@ impl<T: Transport> Session<T> {
             match ready!(self.io.poll_fill(cx, &mut self.input, Fill::Body)) {
                 Ok(0) | Err(_) => return Poll::Ready(()),
                 Ok(n) => {
-                    self.shared.pulse.heard(clock::now_ms());
+                    self.shared.pulse.heard(n, clock::now_ms());
                     self.input.consume(n);
                     self.done += READ_WORK;
                 }

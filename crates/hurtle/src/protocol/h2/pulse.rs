@@ -22,6 +22,8 @@ pub(crate) struct Pulse {
     unblocked_ms: Cell<u64>,
     /// Time at which the peer last sent something; 0: nothing came.
     heard_ms: Cell<u64>,
+    /// Bytes that the peer has sent, without those that were read before.
+    received: Cell<u64>,
     /// Time at which the last byte was sent.
     finished_ms: Cell<u64>,
     /// Number of requests in progress.
@@ -39,6 +41,7 @@ impl Pulse {
             abort: Cell::new(false),
             unblocked_ms: Cell::new(0),
             heard_ms: Cell::new(0),
+            received: Cell::new(0),
             finished_ms: Cell::new(NEVER),
             streams: Cell::new(0),
             ended_ms: Cell::new(clock::now_ms()),
@@ -60,9 +63,15 @@ impl Pulse {
         self.heard_ms.get()
     }
 
-    /// Records that the peer sent something.
-    pub(super) fn heard(&self, now_ms: u64) {
+    /// Records that the peer sent `bytes`.
+    pub(super) fn heard(&self, bytes: usize, now_ms: u64) {
         self.heard_ms.set(now_ms);
+        self.received.set(self.received.get() + bytes as u64);
+    }
+
+    /// Returns the bytes that the peer has sent, without those that were read before.
+    pub(crate) fn received_bytes(&self) -> u64 {
+        self.received.get()
     }
 
     /// Returns the time since which only the peer's end is awaited.

@@ -31,6 +31,8 @@ pub(crate) struct Shared {
     writable: RefCell<Vec<u64>>,
     /// Responses that the client has not acknowledged to their end, by stream.
     unacknowledged: RefCell<HashSet<u64>>,
+    /// Bytes of streams that the client has sent.
+    received: Cell<u64>,
     /// Bytes that QUIC has taken.
     written: Cell<u64>,
     /// Requests in progress.
@@ -61,11 +63,17 @@ impl Shared {
             outboxes: RefCell::default(),
             writable: RefCell::default(),
             unacknowledged: RefCell::default(),
+            received: Cell::new(0),
             written: Cell::new(0),
             streams: Cell::new(0),
             ended_ms: Cell::new(clock::now_ms()),
             moved_ms: Cell::new(clock::now_ms()),
         }
+    }
+
+    /// Returns the bytes of streams that the client has sent.
+    pub(crate) fn received_bytes(&self) -> u64 {
+        self.received.get()
     }
 
     /// Returns the number of requests in progress.
@@ -135,7 +143,10 @@ impl Shared {
         let now_ms = clock::now_ms();
         while codec.wants(id) {
             match self.connection.read(stream_id(id), READ_BYTES_MAX) {
-                Ok(Some(bytes)) => codec.receive(id, bytes, false, now_ms),
+                Ok(Some(bytes)) => {
+                    self.received.set(self.received.get() + bytes.len() as u64);
+                    codec.receive(id, bytes, false, now_ms);
+                }
                 Ok(None) => return codec.receive(id, Bytes::new(), true, now_ms),
                 Err(ReadError::Blocked | ReadError::Gone) => return,
                 Err(ReadError::Reset(_)) => return codec.reset(id, now_ms),

@@ -26,7 +26,7 @@ use super::fetch::{Fetch, LeaderResult};
 use super::interim::{InterimQueue, relay_until_fetched};
 use super::partial::{RangeFetch, covers};
 use super::selection::{Source, selected};
-use crate::answer::Answer;
+use crate::answer::{Answer, Needs};
 use crate::body::RequestBody;
 use crate::cache::{
     Cache, CacheStatus, FetchResult, Flight, Found, Head, Join, MissReason, Stored,
@@ -439,7 +439,7 @@ pub(super) fn adapt(
         number_field(&mut lines, "Age", age);
     }
     status.encode(&mut lines);
-    Answer::new(code, Fields::Dated(lines), body)
+    Answer { needs: Needs::Edits, ..Answer::new(code, Fields::Dated(lines), body) }
 }
 
 /// Returns whether a cache may answer a request.
