@@ -93,7 +93,9 @@ pub(super) fn compress(value: &Value<'_>, reader: &mut Reader<'_>) -> Option<Com
     let mut bytes_max = DIRECTORY_BYTES;
     table.set("directory_bytes", reader, Value::size, &mut bytes_max);
     compress.disk = directory.map(|path| CompressDirectory { path, bytes_max });
-    let written = table.get("max_bytes").filter(|_| compress.max_bytes < compress.min_bytes);
+    // With 0, streams alone are compressed, which have no such limit.
+    let is_empty = (1..compress.min_bytes).contains(&compress.max_bytes);
+    let written = table.get("max_bytes").filter(|_| is_empty);
     if let Some(written) = written {
         let wrong = ValueError::new("max_bytes is below min_bytes, so no file is compressed");
         written.report(reader, wrong.hint("write a larger size, or compress = false in the site"));

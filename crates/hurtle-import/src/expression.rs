@@ -55,6 +55,17 @@ impl Expression {
         Value::from(matcher)
     }
 
+    /// `true`: this text is in it.
+    pub(super) fn has(&self, text: &str) -> bool {
+        self.0.text().contains(text)
+    }
+
+    /// A directory that it matches, whose name is in it; else a name for one.
+    pub(super) fn directory(&self) -> String {
+        let mut named = directories(self.0.text()).into_iter();
+        named.find(|directory| self.is_in(directory)).unwrap_or_else(|| "/DIRECTORY/".to_owned())
+    }
+
     /// `true` if this is the value of its `match`.
     pub(super) fn is(&self, matcher: &Value) -> bool {
         matcher.get("regex").and_then(Value::as_str) == Some(self.0.text())

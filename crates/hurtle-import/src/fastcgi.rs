@@ -72,7 +72,12 @@ pub(super) fn only_script(
 /// Takes the search of an exact location for its script, which the application does itself, and
 /// the split of its path, as `snippets/fastcgi-php.conf` has them.
 pub(super) fn take_search(at: &Directive, block: &Block<'_>) {
-    if !matches!(modifier(at), Some((Modifier::Exact, _))) {
+    let params = block.get(|scope| &scope.fastcgi.written);
+    let own = params.iter().rev().find(|d| d.arg(0) == "SCRIPT_FILENAME");
+    let is_its_file = own.is_some_and(|d| directory_of_path(d.arg(1)).is_some());
+    let is_script = |path: &str| path.ends_with(".php");
+    if !matches!(modifier(at), Some((Modifier::Exact, path)) if is_script(path) && is_its_file) {
+        // Without a file, another script or a page of the application itself would answer.
         return;
     }
     let try_files = Kind::Handler(HandlerKind::TryFiles);

@@ -158,6 +158,9 @@ fn location_beside(d: &Directive, own: &Directive, page: &str) -> Beside {
         Some((Modifier::Regex, _)) if is_quiet(d) && refuses(d) => Beside::Unlike(format!(
             "paths of it are refused if there is no such file, too; nginx answers {page} then"
         )),
+        Some((Modifier::Regex, _)) if is_quiet(d) => {
+            Beside::Unlike(format!("paths of it without a file are 404; nginx answers {page} then"))
+        }
         _ => Beside::Untold,
     }
 }

@@ -204,8 +204,10 @@ impl<'a> Mounts<'a, '_> {
         });
         let own = own?;
         let mut closing = None;
+        // An application is asked for its pages of errors.
+        let is_asked = ["proxy", "fastcgi", "uwsgi"].iter().any(|key| own.key(key).is_some());
         for page in self.all_error_pages().into_iter().filter(|page| expression.is_in(page)) {
-            if own.key("files").is_none() {
+            if own.key("files").is_none() && !is_asked {
                 let text = format!(
                     "{page} in place of an error is the file; nginx answers as this location does"
                 );

@@ -147,6 +147,8 @@ pub(super) fn server<'a>(
     mounts.scripts_of_directories(report);
     mounts.check_scripts_in_place(at, report);
     mounts.check(report);
+    // Pages have become mounts.
+    mounts.scripts_of_directories(report);
     let of_locations = locations.iter().flat_map(|d| d.children());
     let pages = block.all(Kind::Response(ResponseKind::ErrorPage));
     for d in pages.into_iter().chain(of_locations.filter(|d| d.name == "error_page")) {

@@ -96,14 +96,26 @@ pub(super) struct Passwords<'d> {
 }
 
 impl<'d> Passwords<'d> {
-    pub(super) fn read(&mut self, section: &Section<'d>) {
-        for d in &section.own {
-            match d.name.to_ascii_lowercase().as_str() {
-                "authtype" => self.kind = Some(d),
-                "authname" => self.realm = Some(d.arg(0)),
-                "authuserfile" => self.users = Some(d.arg(0)),
-                _ => {}
-            }
+    /// Reads those of all requests, and then those of a section with its sections of methods, in
+    /// which they are for all methods, too.
+    pub(super) fn of(sections: &[Section<'d>], home: usize) -> Passwords<'d> {
+        let mut passwords = Passwords::default();
+        for place in [0, home] {
+            let own = sections.iter().filter(|section| section.home == place);
+            let mut lines: Vec<&Directive> =
+                own.flat_map(|section| &section.own).copied().collect();
+            lines.sort_by_key(|d| d.at.line);
+            lines.into_iter().for_each(|d| passwords.read(d));
+        }
+        passwords
+    }
+
+    fn read(&mut self, d: &'d Directive) {
+        match d.name.to_ascii_lowercase().as_str() {
+            "authtype" => self.kind = Some(d),
+            "authname" => self.realm = Some(d.arg(0)),
+            "authuserfile" => self.users = Some(d.arg(0)),
+            _ => {}
         }
     }
 
@@ -147,9 +159,9 @@ impl<'d> Rules<'d> {
     ) -> Rules<'d> {
         let named = |names: &[&str]| all_of(section, names);
         let mut rules = Rules::default();
-        let required = named(&["require", "<requireall>", "<requireany>", "<requirenone>"]);
+        let required = named(&REQUIRE);
         if let Some(first) = required.first() {
-            match any(&required) {
+            match any(&required).and_then(|own| with_those_around(own, section, around, report)) {
                 Ok(access) => rules.authz = Some((access, first)),
                 Err((d, needs)) => report.refuse(d, needs),
             }
@@ -173,6 +185,18 @@ impl<'d> Rules<'d> {
             report.refuse(d, "it has no counterpart");
         }
         rules
+    }
+
+    /// `true`: Apache has these rules, for some methods, stand in place of wider ones for all
+    /// methods. `home`: those of the section around them.
+    pub(super) fn lifts(&self, home: Option<&Rules<'_>>, wider: &Rules<'_>) -> bool {
+        let guards = |rule: &Option<(Access, &Directive)>| {
+            rule.as_ref().is_some_and(|(access, _)| !access.is_open())
+        };
+        let has_new = home.is_some_and(|home| home.authz.is_some());
+        let has_old = home.is_some_and(|home| home.compat.is_some());
+        (self.authz.is_some() && !has_new && guards(&wider.authz))
+            || (self.compat.is_some() && !has_old && guards(&wider.compat))
     }
 
     /// `true`: it has directives of 2.4 alone.
@@ -223,38 +247,42 @@ impl<'d> Rules<'d> {
     }
 }
 
+/// Directives of Apache 2.4, of which a client meets one.
+pub(super) const REQUIRE: [&str; 4] = ["require", "<requireall>", "<requireany>", "<requirenone>"];
+
 /// Directives of mod_access_compat, which add to one list in the order of the lines.
-const COMPAT: [&str; 3] = ["order", "allow", "deny"];
+pub(super) const COMPAT: [&str; 3] = ["order", "allow", "deny"];
 
 /// The directives of a section with these names.
-fn all_of<'d>(section: &Section<'d>, names: &[&str]) -> Vec<&'d Directive> {
+pub(super) fn all_of<'d>(section: &Section<'d>, names: &[&str]) -> Vec<&'d Directive> {
     let is_of = |d: &&&Directive| names.contains(&d.name.to_ascii_lowercase().as_str());
     section.own.iter().filter(is_of).copied().collect()
 }
 
-/// Refuses sections of methods that add to the same lists of mod_access_compat.
-pub(super) fn check_methods(sections: &[Section<'_>], report: &mut Report) {
-    for (at, section) in sections.iter().enumerate() {
-        let is_same = |earlier: &&Section<'_>| {
-            let both = earlier.methods.as_ref().zip(section.methods.as_ref());
-            earlier.within == section.within
-                && both.is_some_and(|(one, other)| one.meet(other))
-                && !all_of(earlier, &COMPAT).is_empty()
-                && !all_of(section, &COMPAT).is_empty()
-        };
-        if let (Some(d), Some(earlier)) = (section.at, sections[..at].iter().find(is_same)) {
-            let line = earlier.at.map_or(0, |d| d.at.line);
-            report.refuse(
-                d,
-                format!(
-                    "line {line} is for one of its methods, too: write their lines in one section"
-                ),
-            );
-        }
-    }
-}
-
 type Refused<'d> = (&'d Directive, String);
+
+/// Adds the lines around a section of methods, which are for its methods, too: a client meets one.
+fn with_those_around<'d>(
+    own: Access,
+    section: &Section<'d>,
+    around: &Section<'d>,
+    report: &mut Report,
+) -> Result<Access, Refused<'d>> {
+    let others = all_of(around, &REQUIRE);
+    let Some(at) = section.at.filter(|_| section.methods.is_some() && !others.is_empty()) else {
+        return Ok(own);
+    };
+    let others = any(&others)?;
+    if others.is_open() && !own.is_open() {
+        report.remark(
+            at,
+            "its Require keeps no client out, as a client meets one of its lines or of those around it, which grant all",
+        );
+    }
+    own.or(others).map_err(|needs| {
+        (at, format!("a client meets one of its lines or of those around it: {needs}"))
+    })
+}
 
 /// Clients that meet one of these directives. Apache knows no negative condition among them.
 fn any<'d>(directives: &[&'d Directive]) -> Result<Access, Refused<'d>> {

@@ -6,6 +6,7 @@ use super::file_set::regex;
 use super::parts::{Parts, named};
 use super::pattern::{checked, escaped, glob};
 use super::rewrite::is_location;
+use super::serving::check_page;
 use crate::mount::{Keys, put};
 use crate::syntax::Directive;
 
@@ -151,6 +152,7 @@ fn error_document(d: &Directive, parts: &mut Parts<'_>) -> Result<(), String> {
                         FallbackResource"
                 .to_owned());
         }
+        check_page(&words)?;
         Value::from(words)
     } else if words.contains("://") {
         if status == 401 || words.ends_with('/') || !is_location(&words) {

@@ -1,20 +1,22 @@
 //! Translates a .htaccess file of Apache's httpd to hurtle's configuration.
 //!
 //! `syntax` parses the text, and `tree` looks at the directory, as only `include` does elsewhere.
-//! `sections` decides `<IfModule>` and finds what is for some files or methods (`file_set`). Each
+//! `sections` decides `<IfModule>` and finds what is for some files (`file_set`) or `methods`. Each
 //! module of Apache has a translation: `rewrite`, `alias`, `access`, `headers`, `expires` with
 //! `media_names`, `settings`. `pattern` and `lookahead` have the expressions. `site` puts the
 //! `parts` together, with the mounts of `serving`, and `section_guards` orders those of sections.
-//! `partial` closes what is refused.
+//! `partial` closes what is refused, and `harmless` knows what may be left out.
 
 mod access;
 mod alias;
 mod expires;
 mod file_set;
+mod harmless;
 mod headers;
 mod indexes;
 mod lookahead;
 mod media_names;
+mod methods;
 mod partial;
 mod parts;
 mod pattern;

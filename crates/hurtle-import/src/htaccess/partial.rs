@@ -1,6 +1,7 @@
 //! Translates the part of a .htaccess file that can be translated (`--partial`). What cannot is
 //! taken out where that opens nothing; else its paths, its files or the whole site answer 403.
 
+use super::harmless::is_harmless;
 use super::tree::Tree;
 use super::{Options, site, written};
 use crate::Imported;
@@ -9,37 +10,6 @@ use crate::syntax::Directive;
 
 /// Rounds in which directives are taken out or closed. Each leads to fewer of them.
 const ROUNDS_MAX: usize = 200;
-
-/// Directives without which no client gets more than with them, in lower case.
-const HARMLESS: &[&str] = &[
-    "addcharset",
-    "adddefaultcharset",
-    "addencoding",
-    "addlanguage",
-    "addoutputfilter",
-    "addoutputfilterbytype",
-    "addtype",
-    "browsermatch",
-    "browsermatchnocase",
-    "checkspelling",
-    "defaultlanguage",
-    "directoryindex",
-    "errordocument",
-    "expiresactive",
-    "expiresbytype",
-    "expiresdefault",
-    "fileetag",
-    "forcelanguagepriority",
-    "header",
-    "indexoptions",
-    "languagepriority",
-    "php_flag",
-    "php_value",
-    "rewritebase",
-    "setenv",
-    "setoutputfilter",
-    "unsetenv",
-];
 
 /// Translates what can be.
 ///
@@ -175,25 +145,6 @@ const CLOSED_IN_ANY_CASE: &str = "[F,NC]";
 fn ignores_case(rule: &Directive) -> bool {
     let flags = rule.arg(2).trim_matches(['[', ']']).to_ascii_lowercase();
     flags.split(',').any(|flag| matches!(flag.trim(), "nc" | "nocase"))
-}
-
-/// `true`: without it no client gets more. `has_scripts`: the site runs them without it, too.
-fn is_harmless(d: &Directive, has_scripts: bool) -> bool {
-    let name = d.name.to_ascii_lowercase();
-    let is_condition = matches!(name.as_str(), "<if>" | "<elseif>" | "<else>" | "<ifdefine>");
-    // Without it the scripts of the directory run.
-    let is_engine = matches!(name.as_str(), "php_flag" | "php_value") && d.arg(0) == "engine";
-    // Without it the sources of scripts are sent.
-    let has = |text: &str| d.args.iter().any(|arg| arg.to_ascii_lowercase().contains(text));
-    let is_of_scripts = match name.as_str() {
-        "addtype" => has("x-httpd") || has("server-parsed"),
-        "addoutputfilter" | "addoutputfilterbytype" | "setoutputfilter" => has("includes"),
-        "directoryindex" => has(".php") && !has_scripts,
-        "php_flag" | "php_value" => !has_scripts,
-        _ => false,
-    };
-    (HARMLESS.contains(&name.as_str()) && !is_engine && !is_of_scripts)
-        || (is_condition && d.children().iter().all(|inner| is_harmless(inner, has_scripts)))
 }
 
 fn pattern_is_closed(rule: &Directive, is_alone: bool) -> bool {

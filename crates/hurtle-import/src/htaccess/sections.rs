@@ -1,8 +1,9 @@
 //! Sections of a .htaccess file with the directives in them: those for all requests, and those for
 //! files or methods. `<IfModule>` and `<IfVersion>` are decided here.
 
-use super::access;
 use super::file_set::FileSet;
+use super::harmless;
+use super::methods::Methods;
 use crate::report::Report;
 use crate::syntax::Directive;
 
@@ -33,26 +34,6 @@ const MODULES: [&str; 20] = [
     "version",
 ];
 
-/// Methods of `<Limit>` or `<LimitExcept>`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Methods {
-    pub(super) names: Vec<String>,
-    /// `true`: all but these.
-    pub(super) is_except: bool,
-}
-
-impl Methods {
-    /// `true`: a request may be for both.
-    pub(super) fn meet(&self, other: &Methods) -> bool {
-        let has = |all: &Methods, name: &String| all.names.contains(name) != all.is_except;
-        match (self.is_except, other.is_except) {
-            (true, true) => true,
-            (false, _) => self.names.iter().any(|name| has(other, name)),
-            (true, false) => other.names.iter().any(|name| has(self, name)),
-        }
-    }
-}
-
 /// Directives for the same requests.
 #[derive(Debug)]
 pub(super) struct Section<'d> {
@@ -62,12 +43,14 @@ pub(super) struct Section<'d> {
     pub(super) methods: Option<Methods>,
     /// The place of the section around it.
     pub(super) within: usize,
+    /// The place of the section whose requests it has some methods of, or its own.
+    pub(super) home: usize,
     pub(super) own: Vec<&'d Directive>,
 }
 
 /// Returns the sections in order; the first one is that of all requests.
 pub(super) fn of<'d>(directives: &'d [Directive], report: &mut Report) -> Vec<Section<'d>> {
-    let top = Section { at: None, files: None, methods: None, within: 0, own: Vec::new() };
+    let top = Section { at: None, files: None, methods: None, within: 0, home: 0, own: Vec::new() };
     let mut sections = vec![top];
     collect(directives, 0, &mut sections, report);
     sections
@@ -84,9 +67,14 @@ fn collect<'d>(
             "<ifmodule>" => {
                 let (is_there, is_known) = is_module(d.arg(0));
                 match (is_there, is_known) {
-                    (true, _) => collect(d.children(), within, sections, report),
+                    (true, is_known) => {
+                        if !is_known {
+                            report.remark(d, "the module is taken for absent: these lines apply");
+                        }
+                        collect(d.children(), within, sections, report);
+                    }
                     (false, true) => {}
-                    (false, false) if guards(d) => {
+                    (false, false) if !harmless::is_idle(d) => {
                         report.refuse(d, "write its lines without <IfModule>, or take them out: it is not known here");
                     }
                     (false, false) => {
@@ -104,14 +92,20 @@ fn collect<'d>(
                 continue;
             }
             "<files>" | "<filesmatch>" => match FileSet::of(d) {
+                Ok(_) if sections[within].methods.is_some() => {
+                    Err("Apache answers 500: write <Limit> in the section of files".to_owned())
+                }
                 Ok(_) if sections[within].files.is_some() => {
                     Err("it is in a section of files".to_owned())
                 }
-                Ok(files) => Ok((Some(files), sections[within].methods.clone())),
+                Ok(files) => Ok((Some(files), None)),
                 Err(needs) => Err(needs),
             },
+            "<limit>" | "<limitexcept>" if sections[within].methods.is_some() => {
+                Err("it is in a section of methods".to_owned())
+            }
             "<limit>" | "<limitexcept>" => {
-                methods(d).map(|methods| (sections[within].files.clone(), Some(methods)))
+                Methods::of(d).map(|methods| (sections[within].files.clone(), Some(methods)))
             }
             _ => {
                 sections[within].own.push(d);
@@ -120,22 +114,21 @@ fn collect<'d>(
         };
         match begun {
             Ok((files, methods)) => {
-                sections.push(Section { at: Some(d), files, methods, within, own: Vec::new() });
-                let last = sections.len() - 1;
+                let last = sections.len();
+                let home = if methods.is_some() { within } else { last };
+                sections.push(Section {
+                    at: Some(d),
+                    files,
+                    methods,
+                    within,
+                    home,
+                    own: Vec::new(),
+                });
                 collect(d.children(), last, sections, report);
             }
             Err(needs) => report.refuse(d, needs),
         }
     }
-}
-
-/// `true`: it holds directives that keep requests out, or may.
-fn guards(d: &Directive) -> bool {
-    let is_guard = |d: &Directive| {
-        let name = d.name.to_ascii_lowercase();
-        name == "rewriterule" || access::NAMES.contains(&name.as_str())
-    };
-    d.children().iter().any(|inner| is_guard(inner) || guards(inner))
 }
 
 /// `true` for a module with a counterpart, or for `!` and one without; and `true` for one with a
@@ -177,18 +170,6 @@ fn is_version(args: &[String]) -> Option<bool> {
         _ => return None,
     };
     Some(found == is_wanted)
-}
-
-fn methods(d: &Directive) -> Result<Methods, String> {
-    let mut names = d.args.clone();
-    if names.is_empty() {
-        return Err("it names no method".to_owned());
-    }
-    // HEAD is GET for Apache.
-    if names.iter().any(|name| name == "GET") && !names.iter().any(|name| name == "HEAD") {
-        names.push("HEAD".to_owned());
-    }
-    Ok(Methods { names, is_except: d.name.eq_ignore_ascii_case("<limitexcept>") })
 }
 
 #[cfg(test)]

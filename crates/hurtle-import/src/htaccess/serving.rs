@@ -9,6 +9,7 @@ use super::rewrite::Front;
 use super::tree::Tree;
 use crate::mount::{Keys, put, put_list};
 use crate::report::Report;
+use crate::script_sources::is_script;
 use crate::syntax::Directive;
 
 /// The address of PHP-FPM where none is named.
@@ -33,10 +34,39 @@ pub(super) fn fallback<'d>(d: &'d Directive, parts: &mut Parts<'d>) -> Result<()
             "the script is in this directory: import the .htaccess of its own one".to_owned()
         );
     }
+    check_page(path)?;
     parts.settings.has_php |= is_script;
     let path = path.to_owned();
-    parts.front = Some(Front { d, path, takes_directories: false, except: Vec::new() });
+    parts.front =
+        Some(Front { d, path, takes_directories: false, except: Vec::new(), is_end: false });
     Ok(())
+}
+
+/// Refuses a page that is a script by its name, but none that is run here.
+///
+/// # Errors
+/// Its source would be sent.
+pub(super) fn check_page(path: &str) -> Result<(), String> {
+    let name = path.rsplit('/').next().unwrap_or_default();
+    let is_run = name.ends_with(".php") || !is_script(name);
+    // A handler of .php may be one of this name, too.
+    match is_run && !name.to_ascii_lowercase().contains(".php.") {
+        true => Ok(()),
+        false => {
+            Err(format!("the source of {name} would be sent: of scripts those of .php are run"))
+        }
+    }
+}
+
+/// Refuses the target of a rewrite for the same reason, also where more follows the script.
+///
+/// # Errors
+/// The source of a script would be sent, or the script would not run.
+pub(super) fn check_target(path: &str, tree: &Tree) -> Result<(), String> {
+    let is_file = |name: &&str| tree.files.iter().any(|file| file == name);
+    let mut programs = path.split('/').filter(|name| name.ends_with("cgi") || is_file(name));
+    programs.try_for_each(check_page)?;
+    check_page(path)
 }
 
 /// Has scripts run that are in the directory. Where files are served that a mount of scripts does
@@ -61,6 +91,15 @@ pub(super) fn scripts_in(tree: &Tree, parts: &mut Parts<'_>, report: &mut Report
 
 /// Closes the names of scripts that are not found as such, whose sources would be sent.
 pub(super) fn other_scripts(tree: &Tree, parts: &mut Parts<'_>, report: &mut Report) {
+    if parts.settings.has_inner_php {
+        let names = regex(r"(?i)\.php\.[^/]*$".to_owned());
+        parts.refuse(vec![("match".to_owned(), names)], 403);
+        report.general(
+            "Names with .php before another ending are 403; Apache runs them for AddHandler, and for AddType if the \
+             ending has no type: GET /x.php.bak."
+                .to_owned(),
+        );
+    }
     if !(tree.has_other_scripts || tree.is_cut) {
         return;
     }

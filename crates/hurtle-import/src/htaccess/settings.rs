@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 use hurtle_http::semantics::media;
 
 use super::sections::Section;
+use super::serving::check_page;
 use crate::report::Report;
 use crate::syntax::Directive;
 
 /// Directives that change no response here, in lower case.
-const TUNING: &[&str] = &[
+pub(super) const TUNING: &[&str] = &[
     "adddescription",
     "addicon",
     "addiconbyencoding",
@@ -52,6 +53,8 @@ pub(super) struct Settings {
     pub(super) types: BTreeMap<String, String>,
     /// `true`: scripts of PHP are run.
     pub(super) has_php: bool,
+    /// `true`: names such as x.php.bak are scripts, too.
+    pub(super) has_inner_php: bool,
     /// Lines of the variable PHP_VALUE, each `name=value`.
     pub(super) php_values: Vec<String>,
     /// The address of PHP-FPM that the file names.
@@ -71,14 +74,17 @@ impl Settings {
     ) -> Option<Result<(), String>> {
         let name = d.name.to_ascii_lowercase();
         Some(match name.as_str() {
-            "directoryindex" => self.indexes(d),
+            "directoryindex" => self.indexes(d, report),
             "options" => self.options(d, report),
             "addtype" => self.add_type(d),
             "sethandler" if is_of_scripts(d) => {
                 Err("Apache runs every file as a script: write it in <FilesMatch \\.php$>"
                     .to_owned())
             }
-            "addhandler" | "sethandler" => self.handler(d),
+            "addhandler" | "sethandler" => {
+                self.has_inner_php |= name == "addhandler";
+                self.handler(d)
+            }
             "php_value" | "php_flag" => self.php(d, name == "php_flag"),
             "php_admin_value" | "php_admin_flag" => {
                 Err("Apache allows it in its own configuration only".to_owned())
@@ -153,7 +159,7 @@ impl Settings {
         }
     }
 
-    fn indexes(&mut self, d: &Directive) -> Result<(), String> {
+    fn indexes(&mut self, d: &Directive, report: &mut Report) -> Result<(), String> {
         let names = d.args.as_slice();
         if let [only] = names
             && only.eq_ignore_ascii_case("disabled")
@@ -166,9 +172,20 @@ impl Settings {
                 "an index is a name in the directory; a path is FallbackResource".to_owned()
             );
         }
+        let (names, scripts): (Vec<_>, Vec<_>) =
+            names.iter().cloned().partition(|name| check_page(name).is_ok());
+        if names.is_empty() {
+            scripts.iter().try_for_each(|name| check_page(name))?;
+        }
+        if let Some(name) = scripts.first() {
+            let text = format!(
+                "a directory with {name} alone is as one without an index: GET /dir/; Apache runs it"
+            );
+            report.remark(d, &text);
+        }
         self.has_php |= names.iter().any(|name| name.ends_with(".php"));
         // Each directive adds to the list.
-        self.index.get_or_insert_default().extend_from_slice(names);
+        self.index.get_or_insert_default().extend(names);
         Ok(())
     }
 
@@ -211,6 +228,7 @@ impl Settings {
         if media.starts_with("application/x-httpd-php")
             || media.starts_with("application/x-httpd-ea-php")
         {
+            self.has_inner_php = true;
             return self.scripts(&extensions.collect::<Vec<_>>());
         }
         if media.starts_with("application/x-httpd") || media.contains("server-parsed") {

@@ -8,7 +8,7 @@ use super::parts::{Parts, mount, named, refusal};
 use super::section_guards::{self, SectionGuard};
 use super::sections::{self, Section};
 use super::tree::Tree;
-use super::{Options, alias, headers, indexes, rewrite, serving};
+use super::{Options, alias, headers, indexes, methods, rewrite, serving};
 use crate::mount::{Keys, Mount, ServerConfig, Site, put};
 use crate::report::Report;
 use crate::syntax::Directive;
@@ -34,7 +34,7 @@ pub(super) fn translate(
         .iter()
         .map(|section| Rules::of(section, &sections[section.within], report))
         .collect();
-    access::check_methods(&sections, report);
+    methods::check(&sections, report);
     let closed = |(section, own): (&Section<'_>, &Rules<'_>)| {
         let is_closed =
             !own.is_empty() && own.within(&rules).access().is_ok_and(|access| access.is_closed);
@@ -53,9 +53,9 @@ pub(super) fn translate(
     indexes::check(&mut parts, report);
     check_rewrites(top, others.iter().zip(&inner), &rules, &parts, report);
     response_fields(&sections, &mut parts, report);
-    let mut mounts = guarded(others.iter().zip(&inner), &rules, top, &parts, options, tree, report);
-    let mut passwords = Passwords::default();
-    passwords.read(top);
+    let own: Vec<_> = others.iter().zip(&inner).filter(|(_, own)| !own.is_empty()).collect();
+    let mut mounts = guarded(&sections, &own, &rules, &parts, options, tree, report);
+    let passwords = Passwords::of(&sections, 0);
     let access = match rules.access() {
         Ok(access) => access,
         Err(needs) => {
@@ -209,28 +209,31 @@ fn response_fields(sections: &[Section<'_>], parts: &mut Parts<'_>, report: &mut
 }
 
 /// The mounts of sections with access of their own, in the order in which requests meet them.
-fn guarded<'s, 'd: 's>(
-    sections: impl Iterator<Item = (&'s Section<'d>, &'s Rules<'d>)>,
+fn guarded<'d>(
+    all: &[Section<'d>],
+    sections: &[(&Section<'d>, &Rules<'d>)],
     rules: &Rules<'d>,
-    top: &Section<'d>,
     parts: &Parts<'_>,
     options: &Options,
     tree: &Tree,
     report: &mut Report,
 ) -> Vec<Mount> {
     let mut guards = Vec::new();
-    let sections: Vec<_> = sections.filter(|(_, own)| !own.is_empty()).collect();
     for (section, own) in sections.iter().copied() {
-        let all = own.within(rules);
+        let both = own.within(rules);
         let Some(at) = section.at else { continue };
         let mut matched = toml::Table::new();
-        let access = match all.access() {
+        let access = match both.access() {
             Ok(access) => access,
             Err(needs) => {
                 report.refuse(at, needs);
                 continue;
             }
         };
+        if let Some(needs) = methods::fault((section, own), sections, rules, parts.front.as_ref()) {
+            report.refuse(at, needs);
+            continue;
+        }
         if let Some(files) = &section.files {
             let mut text = files.closing.clone();
             let has_index = serving::index(parts).iter().any(|name| files.has(name));
@@ -264,6 +267,7 @@ fn guarded<'s, 'd: 's>(
         }
         // The path of a script may end with the name of a file, and is none of the section.
         let is_wider = parts.settings.has_php
+            && section.files.is_some()
             && !access.is_closed
             && !rules.access().is_ok_and(|around| around.is_open());
         let beneath_scripts = section.files.as_ref().filter(|_| is_wider).map(|files| {
@@ -272,21 +276,10 @@ fn guarded<'s, 'd: 's>(
                 r"(?i)(?:\.php(?:/.*)?(?:{own})|(?:{own}).*\.php(?:/|$))"
             ))
         });
-        // Sections of methods within those of files have both.
-        let is_within = |(other, _): &(&Section<'_>, _)| {
-            !std::ptr::eq(*other, section)
-                && other.files == section.files
-                && other.methods.is_none()
-        };
-        let is_nested = section.files.is_some() && section.methods.is_some();
-        if is_nested && !access.is_closed && sections.iter().any(is_within) {
-            report.refuse(at, "within a section with access of its own: write it beside that one");
-            continue;
-        }
         let mut negated = None;
-        if let Some(methods) = &section.methods {
-            let names = Value::from(methods.names.clone());
-            match methods.is_except {
+        if let Some(limited) = &section.methods {
+            let names = Value::from(limited.names.clone());
+            match limited.is_except {
                 true => negated = Some(toml::Table::from_iter([("method".to_owned(), names)])),
                 false => drop(matched.insert("method".to_owned(), names)),
             }
@@ -300,10 +293,8 @@ fn guarded<'s, 'd: 's>(
             refusal(place, 403)
         } else {
             let mut keys = serving::keys(parts, options, tree, !is_wider, report);
-            let mut passwords = Passwords::default();
-            passwords.read(top);
-            passwords.read(section);
-            if let Err(needs) = all.put(&passwords, &mut keys, report) {
+            let passwords = Passwords::of(all, section.home);
+            if let Err(needs) = both.put(&passwords, &mut keys, report) {
                 report.refuse(at, needs);
             }
             mount(place, keys)

@@ -167,7 +167,7 @@ pub(super) fn configuration(text: &str) -> String {
 }
 
 /// The configuration for ports of this machine, with a certificate that it signs itself.
-fn local(text: &str) -> String {
+pub(super) fn local(text: &str) -> String {
     let text = text
         .replace("listen = [\"0.0.0.0:80\", \"[::]:80\"]", "listen = \"127.0.0.1:0\"")
         .replace(

@@ -57,122 +57,92 @@ pub(super) const ROWS: &[Row] = &[
             "GET /dir/ Host=old.example",
         ],
     },
+    Row {
+        sentence: "a method that is closed, but open by what is around it",
+        text: "Require all granted\n<Limit DELETE>\nRequire all denied\n</Limit>\n",
+        hosts: NONE,
+        requests: &["GET /a.txt", "DELETE /a.txt"],
+    },
+    Row {
+        sentence: "an address for a method, beside the own one for all",
+        text: "Require ip 127.0.0.1\n<Limit DELETE>\nRequire ip 192.0.2.1\n</Limit>\n",
+        hosts: NONE,
+        requests: &["GET /a.txt", "DELETE /a.txt"],
+    },
+    Row {
+        sentence: "the own address for a method, beside another for all",
+        text: "Require ip 192.0.2.1\n<LimitExcept GET>\nRequire ip 127.0.0.1\n</LimitExcept>\n",
+        hosts: NONE,
+        requests: &["GET /a.txt", "HEAD /a.txt", "DELETE /a.txt"],
+    },
+    Row {
+        sentence: "HEAD, which is GET",
+        text: "<Limit HEAD>\nRequire all denied\n</Limit>\n",
+        hosts: NONE,
+        requests: &["GET /a.txt", "HEAD /a.txt", "DELETE /a.txt"],
+    },
+    Row {
+        sentence: "all but HEAD, which is GET",
+        text: "<LimitExcept HEAD>\nRequire all denied\n</LimitExcept>\n",
+        hosts: NONE,
+        requests: &["GET /a.txt", "HEAD /a.txt", "DELETE /a.txt"],
+    },
+    Row {
+        sentence: "settings of a password in a section of methods, which are for all",
+        text: "<Limit DELETE>\nAuthType Basic\nAuthName x\nAuthUserFile {dir}/ht\n</Limit>\nRequire valid-user\n",
+        hosts: NONE,
+        requests: &["GET /a.txt", "DELETE /a.txt"],
+    },
+    Row {
+        sentence: "a password for a method, and nobody for the others",
+        text: "AuthType Basic\nAuthName x\nAuthUserFile {dir}/ht\n<Limit DELETE>\nRequire valid-user\n</Limit>\n\
+               Require all denied\n",
+        hosts: NONE,
+        requests: &["GET /a.txt", "DELETE /a.txt"],
+    },
+    Row {
+        sentence: "the result of a rule with END, for which no refusal is",
+        text: "RewriteEngine On\nRewriteRule ^x/ /about.html [END]\nRewriteRule !^about - [F]\n",
+        hosts: NONE,
+        requests: &["GET /x/1", "GET /about.html", "GET /a.txt", "GET /docs/guide.txt"],
+    },
 ];
 
-/// A file, the line of a refusal, and its reason.
-const REFUSED: &[(&str, usize, &str)] = &[
+/// Files without another effect than a remark.
+const WITHOUT_EFFECT: &[(&str, &str)] = &[
+    ("<IfModule pagespeed_module>\nModPagespeed Off\n</IfModule>", OF_ABSENT_MODULE),
     (
-        "RewriteEngine On\nRewriteRule ^(readme\\.html|license\\.txt)$ - [F]\n\
-         RewriteCond %{REQUEST_FILENAME}.html -f\nRewriteRule ^(.*)$ $1.html [L]\n",
-        4,
-        "a rule or section for names with .html",
+        "<IfModule mod_brotli.c>\nAddOutputFilterByType BROTLI_COMPRESS text/html\n</IfModule>",
+        OF_ABSENT_MODULE,
     ),
     (
-        "RewriteEngine On\nRewriteCond %{REMOTE_ADDR} !^10\\.\nRewriteRule ^admin\\.html$ - [F]\n\
-         RewriteCond %{REQUEST_FILENAME}.html -f\nRewriteRule ^(.*)$ $1.html [L]\n",
-        5,
-        "a rule or section for names with .html",
+        "<IfModule mod_security.c>\nSecFilterEngine Off\nSecFilterScanPOST Off\n</IfModule>",
+        OF_ABSENT_MODULE,
     ),
     (
-        "RewriteEngine On\nRewriteCond %{REMOTE_ADDR} !^10\\.\nRewriteRule ^app\\.php - [F]\n\
-         RewriteCond %{REQUEST_FILENAME} !-f\nRewriteCond %{REQUEST_FILENAME} !-d\nRewriteRule ^ app.php [L]\n",
-        6,
-        "its result may meet a Redirect, a refusal",
+        "<IfModule mod_lsapi.c>\nSetEnvIfNoCase ^Authorization$ \"(.+)\" XAUTHORIZATION=$1\n\
+         RequestHeader set XAuthorization %{XAUTHORIZATION}e env=XAUTHORIZATION\n</IfModule>",
+        OF_ABSENT_MODULE,
     ),
-    ("ErrorDocument 404 /index.php/error/404\n", 1, "a script answers no errors here"),
+    ("<IfModule lsapi_module>\nphp_value memory_limit 256M\n</IfModule>", OF_ABSENT_MODULE),
+    ("<IfModule LiteSpeed>\nSetEnv noabort 1\nCacheLookup on\n</IfModule>", OF_ABSENT_MODULE),
+    ("<IfModule !mod_foo.c>\nOptions -Indexes\n</IfModule>", "taken for absent: these lines apply"),
+];
+
+const OF_ABSENT_MODULE: &str = "the module is taken for absent, and so are these lines";
+
+/// Files of a single-page application, with a line before it and one behind it, and their remark.
+const BESIDE_A_PAGE: &[(&str, &str, &str)] = &[
+    ("", "RewriteRule ^docs - [F]\n", "as /index.html answers the others before it"),
     (
-        "RewriteEngine On\nRewriteCond %{REMOTE_ADDR} !^10\\.\nRewriteRule ^admin - [F]\n\
-         RewriteCond %{REQUEST_FILENAME} !-f\nRewriteCond %{REQUEST_FILENAME} !-d\nRewriteRule ^(.*)$ index.php?q=$1 [L,QSA]",
-        6,
-        "before the rules with [F]",
-    ),
-    (
-        "RewriteEngine On\nRewriteRule ^admin/pub - [L]\nRewriteRule ^admin - [F]\n\
-         RewriteCond %{REQUEST_FILENAME} !-f\nRewriteCond %{REQUEST_FILENAME} !-d\nRewriteRule ^(.*)$ index.php?q=$1 [L,QSA]",
-        6,
-        "before the rules with [F]",
-    ),
-    (
-        "<FilesMatch \"\\.(php|phtml|inc)$\">\nSetHandler application/x-httpd-php\n</FilesMatch>",
-        2,
-        "names of scripts end with .php",
+        "RewriteCond %{REQUEST_URI} !^/robots\\.txt$\nRewriteCond %{HTTP_USER_AGENT} bad\nRewriteRule ^ - [F]\n",
+        "",
+        "missing files of the paths that it spares are answered by /index.html; Apache refuses them",
     ),
     (
-        "<FilesMatch \".+\\.ph(?:ar|p|tml)$\">\nSetHandler application/x-httpd-php\n</FilesMatch>",
-        2,
-        "names of scripts end with .php",
-    ),
-    ("SetHandler application/x-httpd-php", 1, "<FilesMatch \\.php$>"),
-    ("SetHandler proxy:unix:/run/php.sock|fcgi://localhost", 1, "<FilesMatch \\.php$>"),
-    (
-        "AddHandler proxy:unix:/run/php.sock|fcgi://localhost .php .phtml",
-        1,
-        "names of scripts end with .php",
-    ),
-    (
-        "<Limit GET POST>\nDeny from all\n</Limit>\n<LimitExcept POST>\nAllow from all\n</LimitExcept>",
-        4,
-        "write their lines in one section",
-    ),
-    (
-        "RewriteEngine On\nRewriteCond %{HTTP_USER_AGENT} ^-?$\nRewriteRule ^ - [F]",
-        3,
-        "a request without USER-AGENT",
-    ),
-    (
-        "RewriteEngine On\nRewriteCond %{HTTP_USER_AGENT} ^$|bot\nRewriteRule ^ - [F]",
-        3,
-        "a request without USER-AGENT",
-    ),
-    (
-        "RewriteEngine On\nRewriteCond %{HTTPS} off\nRewriteCond %{REMOTE_ADDR} !^10\\.\nRewriteRule ^(.*)$ https://a.test.org/$1 [R=301,L]",
-        4,
-        "has no other conditions",
-    ),
-    (
-        "RewriteEngine On\nRewriteCond %{HTTPS} off\nRewriteCond %{REQUEST_METHOD} ^GET$\nRewriteRule ^(.*)$ https://a.test.org/$1 [R=301,L]",
-        4,
-        "has no other conditions",
-    ),
-    (
-        "RewriteEngine On\nRewriteCond %{HTTPS} off\nRewriteCond %{REQUEST_FILENAME} !-d\nRewriteRule ^(.+)/$ https://a.test.org/$1 [R=301,L]",
-        4,
-        "the redirect to HTTPS",
-    ),
-    (
-        "RewriteEngine On\nRewriteCond %{REQUEST_URI} !^/private/\nRewriteCond %{REQUEST_FILENAME} -f\nRewriteRule ^ - [L]\nRewriteRule ^ index.php [L]",
-        4,
-        "without ! conditions",
-    ),
-    (
-        "RewriteEngine On\nRewriteCond %{REQUEST_URI} !^/up/private/\nRewriteRule ^up/ - [L]\nRewriteRule \\.(sql|bak)$ - [F]",
-        3,
-        "without ! conditions",
-    ),
-    (
-        "RewriteEngine On\nRewriteCond %{REQUEST_METHOD} ^(PROP|DEL)\nRewriteRule ^ - [F]",
-        3,
-        "write whole methods",
-    ),
-    (
-        "RewriteEngine On\nRewriteCond %{REQUEST_METHOD} ^P.*T$\nRewriteRule ^ - [F]",
-        3,
-        "write whole methods",
-    ),
-    (
-        "Require all denied\n<FilesMatch \"\\.(html|css)$\">\nRequire ip 10.0.0.1\n</FilesMatch>",
-        2,
-        "for the page of a directory",
-    ),
-    (
-        "Header set Cache-Control no-store\nHeader append Cache-Control must-revalidate",
-        2,
-        "an earlier Header",
-    ),
-    (
-        "Header add Link a\n<Files a.txt>\nHeader always add link b\n</Files>",
-        3,
-        "an earlier Header",
+        "",
+        "Require all granted\n<Limit POST>\nRequire all denied\n</Limit>\n",
+        "its Require keeps no client out",
     ),
 ];
 
@@ -196,18 +166,36 @@ const CLOSED: &str = "[[site]]\n[[site.mount]]\nrespond = \"\"\nstatus = 403";
 const SINGLE_PAGE: &str = "RewriteEngine On\nRewriteCond %{REQUEST_FILENAME} !-f\nRewriteCond %{REQUEST_FILENAME} !-d\n\
                            RewriteRule ^ index.html [L]\n";
 
+/// The text of an import, with each comment on one line.
+fn text_of(htaccess_text: &str) -> String {
+    match htaccess(htaccess_text, &Tree::empty("/srv/www"), &Options::default(), false) {
+        Ok(imported) => imported.text.replace("\n#  ", ""),
+        Err(problems) => problems.join("\n"),
+    }
+}
+
 #[test]
-fn what_guards_is_refused_by_line() {
+fn lines_that_guard_nothing_are_left_out() {
     let mut faults = Vec::new();
-    for (text, line, reason) in REFUSED {
-        let found = match htaccess(text, &Tree::empty("/srv/www"), &Options::default(), false) {
-            Ok(imported) => vec![imported.text],
-            Err(problems) => problems,
-        };
-        let begin = format!(".htaccess:{line}: cannot translate `");
-        if !found.iter().any(|problem| problem.starts_with(&begin) && problem.contains(reason)) {
-            faults
-                .push(format!("{text}\n  expected {line}: {reason}\n  found {}", found.join("\n")));
+    for (text, remark) in WITHOUT_EFFECT {
+        let found = text_of(text);
+        let is_bare = configuration(&found) == "[[site]]\n[[site.mount]]\nfiles = \"/srv/www\"";
+        if !is_bare || !found.contains(remark) {
+            faults.push(format!("{text}\n{found}"));
+        }
+    }
+    assert!(faults.is_empty(), "\n{}\n", faults.join("\n"));
+}
+
+#[test]
+fn refusals_that_apache_applies_otherwise_are_named() {
+    let mut faults = Vec::new();
+    for (before, behind, remark) in BESIDE_A_PAGE {
+        let begin = format!("RewriteEngine On\n{before}");
+        let page = SINGLE_PAGE.replacen("RewriteEngine On\n", &begin, 1);
+        let found = text_of(&format!("{page}{behind}"));
+        if !found.contains(remark) {
+            faults.push(format!("no {remark} in\n{found}"));
         }
     }
     assert!(faults.is_empty(), "\n{}\n", faults.join("\n"));

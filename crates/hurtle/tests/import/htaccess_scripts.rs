@@ -3,11 +3,12 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 
-use hurtle::import::htaccess::Options;
+use hurtle::import::htaccess::{Options, htaccess_file};
 
-use crate::apache::{Case, compare, program};
+use crate::apache::{Case, compare, local, program};
 use crate::htaccess_alike::is_remarked;
 use crate::php_fpm::PhpFpm;
+use crate::servers::{Dir, Ours, ask};
 
 /// Scripts of the site.
 pub(super) const SCRIPTS: &[(&str, &str)] = &[
@@ -253,6 +254,12 @@ const ROWS: &[(&str, &str, &[&str])] = &[
         ],
     ),
     (
+        "a front controller for one method alone",
+        "Require all denied\n<Limit GET>\nRequire all granted\n</Limit>\nRewriteEngine On\n\
+         RewriteCond %{REQUEST_FILENAME} !-f\nRewriteCond %{REQUEST_FILENAME} !-d\nRewriteRule ^ index.php [L]\n",
+        &["GET /gone", "HEAD /gone", "GET /x.php", "GET /a.txt", "POST /gone", "POST /x.php"],
+    ),
+    (
         "scripts that nobody gets, and all but images",
         "DirectoryIndex index.php\n<FilesMatch \"\\.php$\">\nRequire all denied\n</FilesMatch>\n<Files x.php>\nRequire all granted\n</Files>\n",
         &[
@@ -282,6 +289,36 @@ fn scripts_get_the_same_requests() {
         let options = Options { hosts: Vec::new(), fastcgi };
         let case = Case { sentence, text, options, requests, files: SCRIPTS };
         faults.extend(compare(&apache, &case, is_remarked));
+    }
+    assert!(faults.is_empty(), "\n{}\n", faults.join("\n"));
+}
+
+#[test]
+fn scripts_with_another_ending_are_not_sent() {
+    const SCRIPT_PATHS: [&str; 4] = ["/x.php.bak", "/docs/X.PHP.Old", "/x.php.", "/x%2Ephp.bak"];
+    let dir = Dir::new();
+    let www = dir.0.join("www");
+    for name in ["x.php.bak", "docs/X.PHP.Old", "x.php."] {
+        fs::write(www.join(name), "<?php").expect("it is written");
+    }
+    let file = www.join(".htaccess");
+    let mut faults = Vec::new();
+    // Regression: mod_mime has the handler of any ending of a name run it, not only of the last.
+    for directive in ["AddHandler", "AddType"] {
+        let text = format!("{directive} application/x-httpd-php .php\n");
+        fs::write(&file, &text).expect("it is written");
+        let imported = htaccess_file(&file, &Options::default(), false).expect("it is translated");
+        let ours = Ours::start_in(&local(&imported.text), 0, &dir.0);
+        for path in SCRIPT_PATHS {
+            let seen = ask(ours.port, &format!("GET {path}"));
+            if seen.status != "403" || seen.body.contains("<?php") {
+                faults.push(format!("{text}{path}: {seen:?}"));
+            }
+        }
+        let seen = ask(ours.port, "GET /docs/guide.txt");
+        if seen.status != "200" || !imported.text.replace("\n#  ", "").contains("GET /x.php.bak") {
+            faults.push(format!("{text}{}\n{seen:?}", imported.text));
+        }
     }
     assert!(faults.is_empty(), "\n{}\n", faults.join("\n"));
 }

@@ -13,7 +13,7 @@ fn options(hosts: &[&str]) -> Options {
 
 #[test]
 fn directives_become_keys() {
-    let rows: [(&str, &str, &[&str], &[&str]); 14] = [
+    let rows: [(&str, &str, &[&str], &[&str]); 15] = [
         (
             "settings of PHP",
             "php_value memory_limit 256M\nphp_flag display_errors off\nSetEnv APP_ENV prod\n",
@@ -51,6 +51,12 @@ fn directives_become_keys() {
             ],
         ),
         ("links", "Options None\n", NONE, &["symlinks = \"never\""]),
+        (
+            "an index of programs beside one of files",
+            "DirectoryIndex index.htm index.cgi index.pl\n",
+            NONE,
+            &["index = [\"index.htm\"]"],
+        ),
         (
             "HTTPS for a name",
             "RewriteEngine On\nRewriteCond %{SERVER_PORT} ^80$\nRewriteRule ^(.*)$ https://a.example.org/$1 [R=301,L]\n",

@@ -31,6 +31,7 @@ mod dir;
 mod documents;
 mod htaccess_alike;
 mod htaccess_guards;
+mod htaccess_refused;
 mod htaccess_responses;
 mod htaccess_rows;
 mod htaccess_scripts;

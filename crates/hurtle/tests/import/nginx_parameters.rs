@@ -25,6 +25,17 @@ const ROWS: &[(&str, Result<&[&str], &str>)] = &[
          fastcgi_pass a:9; fastcgi_param SCRIPT_FILENAME $document_root$fastcgi_script_name; }",
         Ok(&["SCRIPT_FILENAME = \"/srv/x.php\"", "PATH_INFO = \"\""]),
     ),
+    // A page of PHP-FPM, and another script, of which a file of the path would have to be there.
+    (
+        "location = /status { try_files $fastcgi_script_name =404; fastcgi_pass a:9;
+         fastcgi_param SCRIPT_FILENAME $document_root$fastcgi_script_name; }",
+        Err("would lose it"),
+    ),
+    (
+        "location = /x.php { try_files $uri =404; fastcgi_pass a:9;
+         fastcgi_param SCRIPT_FILENAME $document_root/y.php; }",
+        Err("would lose it"),
+    ),
     (
         "location = /x.php { try_files $uri /y.php; fastcgi_pass a:9;
          fastcgi_param SCRIPT_FILENAME $document_root$fastcgi_script_name; }",

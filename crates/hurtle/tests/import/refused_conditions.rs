@@ -101,7 +101,7 @@ pub(super) const CONDITIONS: &[(&str, &str)] = &[
     (
         "root /srv; if (!-e $request_filename) { rewrite ^ /x.html last; } location / { }
          location ~ \\.css$ { expires 1d; }",
-        "cannot translate `if (!-e $request_filename)`",
+        "",
     ),
     (
         "root /srv; if (!-e $request_filename) { rewrite ^ /x.html last; } location / { }

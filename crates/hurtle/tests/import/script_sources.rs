@@ -6,7 +6,7 @@ use std::fs;
 use crate::servers::{Dir, Ours, ask, free_port, import, import_partially, upstream};
 
 /// Requests of every row: none gets the source.
-const REQUESTS: [&str; 9] = [
+const REQUESTS: [&str; 10] = [
     "GET /",
     "GET /index.php",
     "GET /gone",
@@ -14,6 +14,7 @@ const REQUESTS: [&str; 9] = [
     "GET /app/",
     "GET /app/index.php",
     "GET /app/gone",
+    "GET /app/one/",
     "GET /app/gone.txt",
     "GET /docs/",
 ];
@@ -86,7 +87,7 @@ const ROWS: &[(&str, &[&str], &str, Result<&str, &str>)] = &[
         "a script of an expression in place of an error",
         ALL,
         "error_page 404 /index.php; location / { } location ~ \\.php$ { proxy_pass http://{upstream}; }",
-        Err("/index.php in place of an error would be sent as it is"),
+        Ok(""),
     ),
     (
         "a script of FastCGI in place of an error",
@@ -110,6 +111,73 @@ const ROWS: &[(&str, &[&str], &str, Result<&str, &str>)] = &[
          fastcgi_param SCRIPT_FILENAME $document_root$fastcgi_script_name; }",
         Err("it needs a script; see fastcgi"),
     ),
+    (
+        "an index of directories by an expression, behind scripts",
+        ALL,
+        "index index.php; location / { try_files $uri $uri/ /index.php?$args; }
+         location ~ \\.php$ { fastcgi_pass 127.0.0.1:1;
+         fastcgi_param SCRIPT_FILENAME $document_root$fastcgi_script_name; }
+         location ~ ^/(app|wp-content)/ { expires 1d; }",
+        Ok("GET /app/ is 404; nginx runs its index /app/index.php"),
+    ),
+    (
+        "pages that Laravel's own configuration names",
+        ALL,
+        "index index.php; error_page 404 /index.php; location / { try_files $uri $uri/ /index.php?$query_string; }
+         location ~ \\.php$ { fastcgi_pass 127.0.0.1:1;
+         fastcgi_param SCRIPT_FILENAME $document_root$fastcgi_script_name; }
+         location /docs/ { expires 1y; }",
+        Ok(""),
+    ),
+    (
+        "an index of the page of / alone",
+        &["index.php"],
+        "index index.html; location = / { index index.php; } location / { }
+         location = /index.php { proxy_pass http://{upstream}; }",
+        Ok("GET / is 404; nginx runs its index /index.php"),
+    ),
+    (
+        "an index of the page of / with a field, and scripts of a proxy",
+        &["index.php"],
+        "index index.php index.html; location = / { add_header X-A b; } location / { }
+         location ~ ^/(index|x)\\.php$ { proxy_pass http://{upstream}; }",
+        Ok("GET / is 404; nginx runs its index /index.php"),
+    ),
+    (
+        "an index of two locations of its path",
+        &["index.php"],
+        "index index.php; location / { } location = /index.php { proxy_pass http://{upstream}; }
+         location /index.php/ { proxy_pass http://{upstream}; }",
+        Ok("GET / is 404; nginx runs its index /index.php"),
+    ),
+    (
+        "an exact index of a directory by an expression",
+        &["app/index.php"],
+        "index index.php; location / { } location ~ ^/(app|docs)/ { expires 1d; }
+         location = /app/index.php { proxy_pass http://{upstream}; }",
+        Ok("GET /app/ is 404; nginx runs its index /app/index.php"),
+    ),
+    (
+        "scripts of a directory, with a path behind them",
+        &["app/one/index.php"],
+        "index index.php; location / { }
+         location ~ ^/app/[^/]+/.+\\.php(/|$) { proxy_pass http://{upstream}; }",
+        Ok("nginx runs its index /DIRECTORY/index.php"),
+    ),
+    (
+        "programs of another language",
+        &["index.cfm", "app/index.cfm"],
+        "index index.cfm; location / { } location ~* \\.(cfm|cfml|cfc)$ { proxy_pass http://{upstream}; }",
+        Ok("GET / is 404; nginx runs its index /index.cfm"),
+    ),
+    (
+        "a program of another language beside scripts",
+        &["app/index.pl"],
+        "index index.pl index.php; location ~ \\.php$ { fastcgi_pass 127.0.0.1:1;
+         fastcgi_param SCRIPT_FILENAME $document_root$fastcgi_script_name; }
+         location ~ \\.pl$ { proxy_pass http://{upstream}; }",
+        Ok("nginx runs its index /index.pl"),
+    ),
 ];
 
 #[test]
@@ -121,7 +189,7 @@ fn the_source_of_scripts_that_nginx_runs_is_not_sent() {
         for name in *scripts {
             let file = dir.0.join("www").join(name);
             fs::create_dir_all(file.parent().expect("a directory")).expect("it is made");
-            fs::write(file, "<?php $password = 'secret';").expect("it is written");
+            fs::write(file, "<?php source").expect("it is written");
         }
         let port = free_port();
         let text = format!("server {{ listen 127.0.0.1:{port}; root {{root}}; {server} }}");

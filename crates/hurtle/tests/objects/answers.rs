@@ -181,6 +181,6 @@ fn keys_that_no_url_reaches_are_not_listed() {
     expect("/d/e/", &["f"]);
     assert_eq!(server.get("/d").field("Location"), Some("/d/"));
     assert_eq!(server.get("/d/a.txt").text(), "4");
-    // No URL reaches any of its keys.
+    // All of its keys are such that a URL reaches none.
     assert_eq!(server.get("/g/").status, 404);
 }

@@ -278,8 +278,8 @@ fn a_json_line_names_the_end_of_the_response() {
     }
 }
 
-/// Regression: the client was blamed for a reset of the upstream. Where the server had bytes for the
-/// upstream, the tunnel was complete.
+/// Regression: the client was blamed for a reset of the upstream. If the server had bytes for it,
+/// the tunnel was complete.
 #[test]
 fn a_json_line_names_the_end_of_a_tunnel() {
     let dir = Dir::new(&[]);

@@ -5,6 +5,7 @@ use super::matching::Subject;
 use super::rule::{Query, Rule};
 use super::{BEFORE_REFUSALS, Rewriting};
 use crate::htaccess::pattern::{escaped, is_everything};
+use crate::htaccess::serving;
 use crate::mount::{Keys, put};
 use crate::syntax::Directive;
 use hurtle_config::PathRegex;
@@ -20,6 +21,8 @@ pub(crate) struct Front<'d> {
     pub(crate) takes_directories: bool,
     /// Expressions of paths that it does not answer.
     pub(crate) except: Vec<String>,
+    /// `true`: Apache applies no rule to it.
+    pub(crate) is_end: bool,
 }
 
 impl Front<'_> {
@@ -68,6 +71,7 @@ impl<'d> Rewriting<'d, '_> {
         if path.contains(['$', '%', '{', '\\']) {
             return Err("the page or script for missing files has a fixed path".to_owned());
         }
+        serving::check_page(&path)?;
         // The one that keeps it from its own path has no counterpart.
         except.retain(|text| {
             let is_in =
@@ -100,8 +104,13 @@ impl<'d> Rewriting<'d, '_> {
         if is_script {
             self.parts.settings.has_php = true;
         }
-        self.parts.front =
-            Some(Front { d: rule.d, path, takes_directories: !requests.is_no_directory, except });
+        self.parts.front = Some(Front {
+            d: rule.d,
+            path,
+            takes_directories: !requests.is_no_directory,
+            except,
+            is_end: rule.is_end,
+        });
         Ok(())
     }
 

@@ -17,13 +17,14 @@ mod target;
 use self::condition::{Condition, Requests, combinations};
 pub(super) use self::front::Front;
 use self::matching::Subject;
-use self::results::{Internal, Met};
+use self::results::{Internal, Met, Refusal};
 use self::rule::{Action, Query, Rule};
 pub(super) use self::target::is_location;
 use self::target::{Conditions, Values, expand, with_query};
 use super::Options;
 use super::parts::Parts;
 use super::pattern::{is_everything, of_path};
+use super::serving::check_target;
 use super::tree::Tree;
 use crate::mount::put;
 use crate::report::Report;
@@ -48,6 +49,9 @@ pub(super) struct Rewriting<'d, 'p> {
     skips_directories: bool,
     internal: Vec<Internal<'d>>,
     met: Vec<Met<'d>>,
+    refusals: Vec<Refusal<'d>>,
+    /// The number of expressions of closed paths that other modules have.
+    closed_before: usize,
 }
 
 /// Translates the directives of mod_rewrite.
@@ -70,6 +74,7 @@ pub(super) fn translate<'d>(
     for d in directives.iter().filter(|d| is(d, "RewriteOptions")) {
         report.refuse(d, "rules are those of this file alone");
     }
+    let closed_before = parts.closed.len();
     let mut rewriting = Rewriting {
         parts,
         options,
@@ -82,6 +87,8 @@ pub(super) fn translate<'d>(
         skips_directories: false,
         internal: Vec::new(),
         met: Vec::new(),
+        refusals: Vec::new(),
+        closed_before,
     };
     let mut conditions = Vec::new();
     for d in directives {
@@ -193,16 +200,8 @@ impl<'d> Rewriting<'d, '_> {
         requests.not_regex.extend(self.skipped.iter().cloned());
         let has_files = requests.is_no_file || requests.is_no_directory;
         let is_of_files = has_files || requests.suffix.is_some();
-        let changes = matches!(rule.action, Action::Rewrite { .. } | Action::Redirect { .. });
-        // FallbackResource comes behind all rules.
-        let is_before = |front: &&Front<'_>| front.d.name.eq_ignore_ascii_case("RewriteRule");
-        let front = self.parts.front.as_ref().filter(is_before);
-        if let Some(front) = front.filter(|_| changes && !is_of_files) {
-            let text = format!(
-                "it is for all paths; Apache applies it to files that are there, as {} answers the others before it",
-                front.path
-            );
-            self.report.remark(rule.d, &text);
+        if !is_of_files {
+            self.remark_behind_front(rule, &requests);
         }
         let has_skips = self.skips_files || self.skips_directories;
         match &rule.action {
@@ -242,6 +241,27 @@ impl<'d> Rewriting<'d, '_> {
                 "rules and refusals look at no files: only a page or script for missing files does"
                     .to_owned(),
             ),
+        }
+    }
+
+    /// Names the difference of a rule for all paths behind the page for missing files.
+    fn remark_behind_front(&mut self, rule: &Rule<'d>, requests: &Requests) {
+        // FallbackResource comes behind all rules.
+        let is_before = |front: &&Front<'_>| front.d.name.eq_ignore_ascii_case("RewriteRule");
+        let is_all = is_everything(&rule.pattern) && !rule.is_not && requests.regex.is_none();
+        let is_of_files = |front: &&Front<'_>| match rule.action {
+            Action::Pass => false,
+            // Apache applies a refusal of all paths to the page, too, but not behind END.
+            Action::Status(_) => front.is_end || !is_all,
+            Action::Rewrite { .. } | Action::Redirect { .. } => true,
+        };
+        let front = self.parts.front.as_ref().filter(is_before).filter(is_of_files);
+        if let Some(front) = front {
+            let text = format!(
+                "it is for all paths; Apache applies it to files that are there, as {} answers the others before it",
+                front.path
+            );
+            self.report.remark(rule.d, &text);
         }
     }
 
@@ -286,6 +306,7 @@ impl<'d> Rewriting<'d, '_> {
         let subject = Subject::of(rule, requests)?;
         let place = subject.place(requests, requests.host_names().as_deref())?;
         self.parts.met.push((rule.d, subject.regex()));
+        self.refusals.push(Refusal::of(rule, &subject, requests));
         self.parts.refuse(place, status);
         match subject.regex_alone() {
             Some(regex) if requests.is_of_path() => self.parts.closed.push(regex),
@@ -312,12 +333,14 @@ impl<'d> Rewriting<'d, '_> {
         if path.contains("//") || path.contains("/.") {
             return Err("write the path it leads to, without // and dots".to_owned());
         }
+        check_target(path, self.tree)?;
         let end = path.find('{');
         let fixed = path[..end.unwrap_or(path.len())].to_owned();
         if path.ends_with(".php") || path.contains(".php/") {
             self.parts.settings.has_php = true;
         }
-        self.internal.push(Internal { d: rule.d, to: fixed, is_fixed: end.is_none() });
+        let (is_fixed, is_end) = (end.is_none(), rule.is_end);
+        self.internal.push(Internal { d: rule.d, to: fixed, is_fixed, is_end });
         self.met.push(Met::of(rule, &subject, requests.not_regex.clone()));
         let mut keys = subject.place(&requests, requests.host_names().as_deref())?;
         put(&mut keys, "rewrite", to);

@@ -43,6 +43,8 @@ pub(super) struct Rule<'d> {
     pub(super) query: Query,
     /// `true`: rules behind it are not applied.
     pub(super) is_last: bool,
+    /// `true`: no rule is applied to its result, as Apache otherwise does anew (flag `END`).
+    pub(super) is_end: bool,
     /// Variables that it sets, each as NAME:VALUE.
     pub(super) variables: Vec<String>,
 }
@@ -67,13 +69,15 @@ impl<'d> Rule<'d> {
             action: Action::Pass,
             query: Query::Own,
             is_last: false,
+            is_end: false,
             variables: Vec::new(),
         };
         let mut status = None;
         for flag in flags.trim_start_matches('[').trim_end_matches(']').split(',').map(str::trim) {
             let (name, value) = flag.split_once('=').unwrap_or((flag, ""));
             match name.to_ascii_lowercase().as_str() {
-                "l" | "last" | "end" => rule.is_last = true,
+                "l" | "last" => rule.is_last = true,
+                "end" => (rule.is_last, rule.is_end) = (true, true),
                 "nc" | "nocase" => rule.ignores_case = true,
                 "qsa" | "qsappend" => rule.query = Query::Appended,
                 "qsd" | "qsdiscard" => rule.query = Query::Discarded,
