@@ -173,7 +173,7 @@ fn page_of(mount: &Mount, name: &str, runner: &Mount) -> Option<String> {
         }
         let path = mount.path.trim_end_matches('/');
         let beneath = expression.page_beneath(path, name);
-        // Where that is not known, the expression has the extension.
+        // If that is not known, the expression has the extension at least.
         let any = || format!("{path}/DIRECTORY/{name}");
         return beneath.or_else(|| expression.has(extension(name)).then(any));
     }

@@ -83,12 +83,24 @@ fn is_refusal(d: &Directive) -> bool {
     }
 }
 
-/// `true` for an expression of all paths beneath a directory, such as `^/api/`.
+/// Parts of an expression that stand for characters of one name.
+const NAMES: [&str; 4] = [r"\d+", "[0-9]+", r"\w+", "[^/]+"];
+
+/// `true` for an expression of all paths beneath directories, such as `^/api/` and `^/(a|b)/v\d+/`.
 fn is_of_directory(regex: &str) -> bool {
-    let Some(text) = regex.strip_prefix('^') else { return false };
+    let Some(mut rest) = regex.strip_prefix('^') else { return false };
     let is_literal = |c: char| c.is_ascii_alphanumeric() || "/_-".contains(c);
-    let (path, end) = text.split_at(text.find(|c| !is_literal(c)).unwrap_or(text.len()));
-    path.ends_with('/') && ["", ".*", ".*$", "(.*)", "(.*)$"].contains(&end)
+    let is_choice = |inner: &str| inner.chars().all(|c| is_literal(c) || c == '|');
+    let mut is_behind_slash = false;
+    while let Some(first) = rest.chars().next() {
+        let group = rest.strip_prefix("(?:").or_else(|| rest.strip_prefix('('));
+        let group = group.and_then(|group| group.split_once(')'));
+        let name = NAMES.iter().find_map(|name| rest.strip_prefix(name));
+        let choice = group.filter(|(inner, _)| is_choice(inner)).map(|(_, after)| after);
+        let Some(after) = name.or(choice).or_else(|| rest.strip_prefix(is_literal)) else { break };
+        (is_behind_slash, rest) = (first == '/', after);
+    }
+    is_behind_slash && ["", ".*", ".*$", "(.*)", "(.*)$"].contains(&rest)
 }
 
 /// Returns a result of the tries that meets a matcher which the path of the client may not meet.

@@ -70,37 +70,49 @@ fn a_call_that_may_have_been_processed_is_not_sent_again() {
     upstream.expect_no_connection();
 }
 
-/// Regression: all were taken for requests that an idle connection's end had met.
+/// Regression: all were taken for requests that an idle connection's end had met. Those that begin
+/// before the upstream's next bytes are such requests.
 #[test]
 fn requests_that_end_with_their_connection_are_failures_of_the_upstream() {
-    let (upstream, backup) = (Upstream::new(), Upstream::new());
-    let (address, other) = (upstream.address, backup.address);
-    let proxy = Proxy::of(
-        "",
-        &format!(
-            "proxy = [\"h2c://{address}\", {{ url = \"http://{other}\", backup = true }}]\n\
-             ejection = {{ failures = 2 }}\n"
-        ),
-    );
-    let mut first = proxy.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
-    let mut wire = accept(&upstream);
-    wire.next_of(HEADERS);
-    wire.send(&ok(1));
-    assert_eq!(first.answer().1, "ok");
-    // The first of them finds the connection idle, which excuses the upstream.
-    let failed = [3, 5, 7].map(|stream| {
-        let client = proxy.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n");
-        assert_eq!(wire.next_of(HEADERS).stream, stream);
-        client
-    });
-    drop(wire);
-    for mut client in failed {
-        assert!(client.head().starts_with("HTTP/1.1 502"));
+    for (sentence, is_heard) in [("a connection in use", true), ("an idle one", false)] {
+        let (upstream, backup) = (Upstream::new(), Upstream::new());
+        let (address, other) = (upstream.address, backup.address);
+        let proxy = Proxy::of(
+            "",
+            &format!(
+                "proxy = [\"h2c://{address}\", {{ url = \"http://{other}\", backup = true }}]\n\
+                 ejection = {{ failures = 2 }}\n"
+            ),
+        );
+        let mut first = proxy.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+        let mut wire = accept(&upstream);
+        wire.next_of(HEADERS);
+        wire.send(&ok(1));
+        assert_eq!(first.answer().1, "ok", "{sentence}");
+        let failed = [3, 5, 7, 9].map(|stream| {
+            let client = proxy.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n");
+            assert_eq!(wire.next_of(HEADERS).stream, stream, "{sentence}");
+            if stream == 5 && is_heard {
+                wire.send(&frame(PING, 0, 0, b"received"));
+                wire.next_of(PING);
+            }
+            client
+        });
+        drop(wire);
+        for mut client in failed {
+            assert!(client.head().starts_with("HTTP/1.1 502"), "{sentence}");
+        }
+        let mut next = proxy.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+        if is_heard {
+            let (mut peer, _) = backup.next_request();
+            peer.send(OK);
+        } else {
+            let mut wire = accept(&upstream);
+            wire.next_of(HEADERS);
+            wire.send(&ok(1));
+        }
+        assert_eq!(next.answer().1, "ok", "{sentence}");
     }
-    let mut next = proxy.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
-    let (mut peer, _) = backup.next_request();
-    peer.send(OK);
-    assert_eq!(next.answer().1, "ok", "the upstream is ejected");
 }
 
 #[test]

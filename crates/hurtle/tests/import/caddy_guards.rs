@@ -271,6 +271,11 @@ const TRANSLATED: &[(&str, &str, &str)] = &[
         "proxy = \"http://a:1\"",
     ),
     (
+        "an upstream of several directories by an expression, beside try_files",
+        ":80 {\nroot * /srv\ntry_files {path} {path}.html\n@api path_regexp ^/(api|admin)/v\\d+/\nreverse_proxy @api a:1\nfile_server\n}",
+        "proxy = \"http://a:1\"",
+    ),
+    (
         "files of the configuration beneath a root with a variable, for some paths",
         ":80 {\nroot * {$WWW:/srv}\n@docs path /docs/* *.txt\nfile_server @docs\nfile_server\n}",
         "match = { path = [\"/docs/**\", \"*.txt\"], regex = \"^(?:.*/Caddyfile)$\" }\nrespond = \"\"\nstatus = 404",

@@ -166,8 +166,8 @@ impl RequestStream {
     ) -> Option<RequestStream> {
         let fields = fields.filter(|(name, _)| !is_of_connection(name));
         let id = shared.codec.borrow_mut().open(line, fields, is_end).ok()?;
-        let was_idle = id > 1 && shared.pulse.streams() == 0;
         shared.pulse.stream_begins();
+        let was_idle = id > 1 && shared.pulse.is_unheard();
         shared.queued();
         Some(RequestStream { shared: Rc::clone(shared), id, was_idle })
     }
@@ -177,8 +177,8 @@ impl RequestStream {
         self.id > 1
     }
 
-    /// Returns whether the request began on a connection that had been idle since another one. The
-    /// upstream may have closed it at that moment.
+    /// Returns whether the request began, alone or with others, on a connection that had been idle
+    /// since another one. The upstream may have closed it at that moment.
     pub(crate) fn was_idle(&self) -> bool {
         self.was_idle
     }

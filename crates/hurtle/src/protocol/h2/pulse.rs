@@ -28,6 +28,8 @@ pub(crate) struct Pulse {
     finished_ms: Cell<u64>,
     /// Number of requests in progress.
     streams: Cell<usize>,
+    /// The received bytes when the first of these began.
+    received_before: Cell<u64>,
     /// Time at which the last response ended.
     ended_ms: Cell<u64>,
 }
@@ -44,6 +46,7 @@ impl Pulse {
             received: Cell::new(0),
             finished_ms: Cell::new(NEVER),
             streams: Cell::new(0),
+            received_before: Cell::new(0),
             ended_ms: Cell::new(clock::now_ms()),
         }
     }
@@ -105,7 +108,15 @@ impl Pulse {
     }
 
     pub(super) fn stream_begins(&self) {
+        if self.streams.get() == 0 {
+            self.received_before.set(self.received.get());
+        }
         self.streams.set(self.streams.get() + 1);
+    }
+
+    /// Returns whether the peer has sent nothing since there was no request in progress.
+    pub(super) fn is_unheard(&self) -> bool {
+        self.received.get() == self.received_before.get()
     }
 
     pub(super) fn stream_ends(&self) {
