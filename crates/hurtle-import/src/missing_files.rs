@@ -6,6 +6,7 @@ use super::modifier::{Modifier, modifier};
 use super::named::EVERY_PATH;
 use super::regex::{has_scripts, script_names};
 use super::syntax::Directive;
+use super::tuning::is_tuning;
 use super::variables::with_values;
 
 /// The name of the location that gets requests without a file.
@@ -185,7 +186,7 @@ const QUIET: [&str; 13] = [
 fn is_quiet(d: &Directive) -> bool {
     let is_error = |d: &Directive| d.name == "return" && d.arg(0).starts_with('4');
     let mut children = d.children().iter();
-    children.all(|d| QUIET.contains(&d.name.as_str()) || is_error(d))
+    children.all(|d| QUIET.contains(&d.name.as_str()) || is_tuning(&d.name) || is_error(d))
 }
 
 /// `true`: every request of a location gets an error.

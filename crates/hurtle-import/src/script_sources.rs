@@ -69,8 +69,8 @@ struct Name<'a> {
 }
 
 impl<'a> Mounts<'a, '_> {
-    /// Takes scripts of other mounts out of the index of directories of files, which would send
-    /// their source.
+    /// Takes scripts of other mounts out of the index of directories of files. These would send the
+    /// source of a script.
     pub(super) fn scripts_of_directories(&mut self, report: &mut Report) {
         let runners: Vec<&Mount> = self.site.mounts.iter().filter(|mount| runs(mount)).collect();
         let mut found: Vec<Name<'a>> = Vec::new();
@@ -117,11 +117,10 @@ impl<'a> Mounts<'a, '_> {
     /// whose location is not known.
     pub(super) fn check_scripts_in_place(&self, server: &Directive, report: &mut Report) {
         for mount in self.site.mounts.iter().filter(|mount| mount.key("files").is_some()) {
+            let path = mount.path.trim_end_matches('/');
             let names = index(mount);
-            let is_other = |page: &String| {
-                let name = page.rsplit('/').next().unwrap_or_default();
-                !names.iter().any(|own| own == name)
-            };
+            let is_other =
+                |page: &String| !names.iter().any(|name| *page == format!("{path}/{name}"));
             let mut ends = pages(mount).into_iter().filter(is_other);
             let Some(page) = ends.find(|page| self.is_run(page)) else { continue };
             let why = format!(

@@ -64,8 +64,8 @@ impl Outbound {
         Ok(Outbound { origins: settings.outbound.clone(), client })
     }
 
-    /// Sends a request, with the component's own time limits where they are lower; returns the head
-    /// of the response.
+    /// Returns the head of the response to a request. Of the time limits of the component and of
+    /// this module, the lower ones hold.
     async fn ask(
         &self,
         mut request: Request<WasiBody>,

@@ -89,8 +89,7 @@ impl App {
     }
 
     /// Takes the body of a response in whose place the client gets another one. A service with its
-    /// own threads comes to the end of it, within limits: a component may have work to do behind
-    /// it.
+    /// own threads reads it to its end, within limits: a component may have work to do after it.
     pub(crate) fn discard(&self, body: Body) {
         self.service.discard(body);
     }

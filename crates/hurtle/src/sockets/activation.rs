@@ -37,8 +37,8 @@ pub(crate) struct Passed {
 pub(crate) struct StoredListeners(Vec<(String, Listener)>);
 
 impl StoredListeners {
-    /// Takes the listeners of an address. Those of a unix socket whose file is gone are left: no
-    /// client reaches them.
+    /// Takes the listeners of an address. Those of a unix socket whose file is gone are left,
+    /// because no client reaches them.
     pub(crate) fn take(&mut self, configured: &Listen) -> Vec<Listener> {
         if let Listen::Unix(path) = configured
             && !is_socket(path)

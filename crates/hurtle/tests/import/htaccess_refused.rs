@@ -1,5 +1,5 @@
-//! .htaccess files that are refused: hurtle would lose a guard, send a source, or refuse requests
-//! that Apache answers.
+//! .htaccess files that are refused: hurtle would lose a guard, send a source, or refuse what
+//! Apache answers, such as a page.
 
 use hurtle::import::htaccess::{Options, Tree, htaccess};
 

@@ -100,7 +100,7 @@ pub(super) const CONDITIONS: &[(&str, &str)] = &[
     ),
     (
         "root /srv; if (!-e $request_filename) { rewrite ^ /x.html last; } location / { }
-         location ~ \\.css$ { expires 1d; }",
+         location ~ \\.css$ { expires 1d; gzip_static on; }",
         "",
     ),
     (

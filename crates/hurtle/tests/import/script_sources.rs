@@ -83,6 +83,14 @@ const ROWS: &[(&str, &[&str], &str, Result<&str, &str>)] = &[
          location ~ \\.php$ { proxy_pass http://{upstream}; }",
         Err("/app/index.php in place of missing files would be sent as it is"),
     ),
+    // Its name is that of the index, which is another file.
+    (
+        "a script of a directory at the end of a search",
+        &["app/index.php"],
+        "index index.php index.html; location / { try_files $uri $uri/ /app/index.php; }
+         location ~ ^/app/ { proxy_pass http://{upstream}; }",
+        Err("/app/index.php in place of missing files would be sent as it is"),
+    ),
     (
         "a script of an expression in place of an error",
         ALL,
